@@ -1,11 +1,10 @@
 import { UserError } from '../domain/user-error.js';
 import { keepHeldItems, readShown } from './held-store.js';
-import { describeAcceptance, type ShownItem } from './rules.js';
+import { describeAcceptance } from './rules.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
 import type { Db } from '../db/db.js';
 import { findSellerOfRun, finishRun, startRun } from './runs-store.js';
 import { changeStates, writeFew } from './merge-store.js';
-import { storeProblem } from './problem.js';
 
 interface AcceptDeps {
   readonly db: Db;
@@ -40,19 +39,19 @@ export function acceptRemovals(deps: AcceptDeps, runId: bigint): Promise<Accepte
     const shown = await readShown(lock.client, lock.sellerId, runId);
     const { gone, rest, refusal } = describeAcceptance(runId, shown);
     if (refusal !== null) throw new UserError(refusal, STATUS, 'FAILED');
-    const accepting = await startRun(lock, 'approval', deps.holder, null, runId);
-    const removed = await removeShown(deps, lock, accepting, {
-      gone,
-      warnings: [`accepted by ${deps.by}: the removals that run ${runId} shows`, ...rest],
+    const { sellerId } = lock;
+    const warnings = [`accepted by ${deps.by}: the removals that run ${runId} shows`, ...rest];
+    const remove = gone.map(({ itemId }) => itemId);
+    // One transaction with its run: if it fails, nobody has accepted anything.
+    const { stamp, removed } = await writeFew(lock, async () => {
+      const run = await startRun(lock, 'approval', deps.holder, null, runId);
+      const counts = { removed: await changeStates(lock, { remove, missing: [] }) };
+      const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
+      await finishRun(lock.client, run.runId, end, counts);
+      return { stamp: { sellerId, ...run }, ...counts };
     });
-    return {
-      runId: accepting.runId,
-      sellerId: lock.sellerId,
-      acceptedRunId: runId,
-      removed,
-      shown: shown.length,
-      rest,
-    };
+    const done = { runId: stamp.runId, sellerId, acceptedRunId: runId };
+    return { ...done, removed, shown: shown.length, rest };
   });
 }
 
@@ -97,31 +96,5 @@ async function underLock<T>(
     return await work(lock);
   } finally {
     await lock.release();
-  }
-}
-
-async function removeShown(
-  { db }: AcceptDeps,
-  lock: SellerLock,
-  accepting: { readonly runId: bigint; readonly at: string },
-  { gone, warnings }: { readonly gone: readonly ShownItem[]; readonly warnings: readonly string[] },
-): Promise<number> {
-  const { runId } = accepting;
-  const remove = gone.map(({ itemId }) => itemId);
-  let removed = 0;
-  try {
-    await writeFew(lock, { sellerId: lock.sellerId, ...accepting }, async () => {
-      removed = await changeStates(lock, { remove, missing: [] });
-      const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
-      await finishRun(lock.client, runId, end, { removed });
-      return {};
-    });
-    return removed;
-  } catch (error) {
-    const { code: problemCode, message: problem } = storeProblem(error);
-    const end = { state: 'failed', warnings: [], problemCode, problem } as const;
-    // Best effort. If the store fails here, the next run marks this one.
-    await finishRun(db.pool, runId, end, {}).catch(() => undefined);
-    throw error;
   }
 }

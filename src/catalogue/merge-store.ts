@@ -412,23 +412,25 @@ export async function commit(
   await client.query(publish.filter(Boolean).join(';\n'));
 }
 
-/**
- * Writes what `collect` finds to be changed, without a list, and commits it; on errors, nothing is written.
- * @param collect returns what `commit` needs to know
- * @param extraFields as for `writeItems`; filled by `collect`
- */
-export async function writeFew(
+/** What a run without a list writes besides the changes that it collected. */
+interface FewWritten extends NonNullable<Parameters<typeof commit>[2]> {
+  readonly stamp: RowStamp;
+  /** As for `writeItems`. */
+  readonly extraFields?: ReadonlySet<string>;
+}
+
+/** Writes what `collect` finds to be changed, without a list, and commits it; on errors, nothing is written. */
+export async function writeFew<T extends FewWritten>(
   lock: SellerLock,
-  stamp: RowStamp,
-  collect: () => Promise<Parameters<typeof commit>[2]>,
-  extraFields?: ReadonlySet<string>,
-): Promise<void> {
+  collect: () => Promise<T>,
+): Promise<T> {
   try {
     await openStage(lock);
     await begin(lock);
-    const also = await collect();
-    await writeItems(lock, stamp, extraFields);
-    await commit(lock, stamp, also);
+    const collected = await collect();
+    await writeItems(lock, collected.stamp, collected.extraFields);
+    await commit(lock, collected.stamp, collected);
+    return collected;
   } catch (error) {
     await discard(lock);
     throw error;

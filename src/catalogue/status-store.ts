@@ -2,24 +2,11 @@ import type { WideChange } from './changes.js';
 import { type HeldRemovals, readHeldRemovals } from './held-store.js';
 import type { Run } from '../db/generated/prisma/client.js';
 import { sellerIsLocked } from '../db/locks.js';
+import { camelCased } from '../listing/table-listing.js';
 import { PROCESS_DIED } from './runs-store.js';
 import type { Db } from '../db/db.js';
 import { LATEST_BELIEVED } from '../db/moments.js';
 import { type Parking, PARKING_SQL, toParking, type ParkingRow } from './sellers-store.js';
-
-/** The part of a run that a seller's status shows. */
-type RunSummary = Pick<
-  Run,
-  | 'runId'
-  | 'sellerId'
-  | 'kind'
-  | 'state'
-  | 'startedAt'
-  | 'finishedAt'
-  | 'problemCode'
-  | 'problem'
-  | 'holder'
->;
 
 /** A seller's state, and how current its copy is. */
 export interface SellerStatus {
@@ -41,12 +28,12 @@ export interface SellerStatus {
   /** Why schedules leave the seller alone; null if they don't. */
   readonly parked: Parking | null;
   /** The current run; null also if its process died, so that the seller's lock is free. */
-  readonly running: RunSummary | null;
+  readonly running: Run | null;
   /**
    * The newest account run or the newest item run if it did not succeed; the later one of both. Runs of a
    * single item don't count, since their failures say nothing about the copy.
    */
-  readonly lastProblem: RunSummary | null;
+  readonly lastProblem: Run | null;
   /** The removals that wait for a person; null: none. */
   readonly held: HeldRemovals | null;
   /** Items whose record could not be read in each of the last three runs or more. */
@@ -76,10 +63,10 @@ const problemOf = (run: string): string => `CASE WHEN ${failed(run)} THEN ${run}
 /** A record that can't be read in so many runs in a row needs a person. */
 export const UNREADABLE_RUNS = 3;
 
-/** Searches earlier runs, and reads whole rows, only for sellers whose newest run has a problem. */
+/** Searches earlier runs only for sellers whose newest run has a problem. */
 const STATUSES = `
   WITH running AS (
-    SELECT DISTINCT ON (r.seller_id) r.* FROM mirror.runs r
+    SELECT DISTINCT ON (r.seller_id) r.seller_id, r.run_id FROM mirror.runs r
      WHERE r.state = 'running' AND ${sellerIsLocked('r.seller_id')}
      ORDER BY r.seller_id, r.run_id DESC)
   SELECT s.seller_id AS "sellerId", s.marketplace, s.created_at AS "knownSince",
@@ -96,14 +83,13 @@ const STATUSES = `
               ELSE good_items.finished_at END AS "itemsMirroredAt",
          CASE WHEN account.state IN ('succeeded', 'held') THEN account.finished_at
               ELSE good_account.finished_at END AS "accountMirroredAt",
-         ${PARKING_SQL} AS parked, to_jsonb(running) AS running,
-         (SELECT to_jsonb(r) FROM mirror.runs r
-           WHERE r.run_id = greatest(${problemOf('items')}, ${problemOf('account')})) AS "lastProblem",
+         ${PARKING_SQL} AS parked, running.run_id AS "runningId",
+         greatest(${problemOf('items')}, ${problemOf('account')}) AS "problemId",
          ${newest(
-           'to_jsonb(r)',
+           'run_id',
            `r.wide_fields <> '{}' AND r.kind = 'items' AND ${GOOD} AND r.compared IS NOT NULL
               AND r.started_at >= now() - $2 * interval '1 ms'`,
-         )} AS "lastWide"
+         )} AS "wideId"
     FROM mirror.sellers s
     LEFT JOIN mirror.accounts a USING (seller_id)
     LEFT JOIN running USING (seller_id)
@@ -116,22 +102,6 @@ const STATUSES = `
 
 /** How long to show changes of the whole catalogue (ms): long enough for a weekly check. */
 const SHOW_WIDE_MS = 7 * 86_400_000;
-
-/** A row of `mirror.runs` as JSON. */
-interface RunRow {
-  readonly run_id: number;
-  readonly seller_id: string;
-  readonly kind: Run['kind'];
-  readonly state: Run['state'];
-  readonly started_at: string;
-  readonly finished_at: string | null;
-  readonly problem_code: string | null;
-  readonly problem: string | null;
-  readonly holder: string;
-  readonly wide_fields: readonly string[];
-  readonly wide_items: readonly number[];
-  readonly compared: number;
-}
 
 type StatusRow = Pick<
   SellerStatus,
@@ -149,35 +119,47 @@ type StatusRow = Pick<
     readonly balance: string | null;
     readonly currency: string | null;
     readonly parked: ParkingRow | null;
-    readonly running: RunRow | null;
-    readonly lastProblem: RunRow | null;
-    readonly lastWide: RunRow | null;
+    readonly runningId: bigint | null;
+    readonly problemId: bigint | null;
+    readonly wideId: bigint | null;
   };
 
 /**
- * The status of all sellers, by id, or of one. A single statement reads all, so a thousand sellers take
- * about as long as ten.
+ * The status of all sellers, by id, or of one. A statement reads all, and another one their runs, so a thousand
+ * sellers take about as long as ten.
  */
 export async function readSellerStatuses(
   db: Db,
   sellerId: string | null = null,
 ): Promise<SellerStatus[]> {
   const { pool } = db;
-  const read = async (): Promise<StatusRow[]> =>
-    (await pool.query<StatusRow>(STATUSES, [sellerId, SHOW_WIDE_MS])).rows;
-  let rows = await read();
-  // The locks are read after the rows, so a run that seems to be dead may have just ended. Reads again.
-  if (rows.some(({ lastProblem }) => lastProblem?.state === 'running')) rows = await read();
+  const { rows } = await pool.query<StatusRow>(STATUSES, [sellerId, SHOW_WIDE_MS]);
+  const ids = rows.flatMap((row) => [row.runningId, row.problemId, row.wideId]);
+  const runs = await readRuns(
+    db,
+    ids.filter((id) => id !== null),
+  );
   const held = rows.some(({ missing }) => missing > 0)
     ? await readHeldRemovals(db, sellerId)
     : new Map<string, HeldRemovals>();
-  return rows.map((row) => statusOf(row, held.get(row.sellerId) ?? null));
+  return rows.map((row) => statusOf(row, runs, held.get(row.sellerId) ?? null));
+}
+
+async function readRuns({ pool }: Db, ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Run>> {
+  if (ids.length === 0) return new Map();
+  const { rows } = await pool.query('SELECT * FROM mirror.runs WHERE run_id = ANY ($1)', [ids]);
+  return new Map(rows.map((row) => camelCased(row as never)).map((run: Run) => [run.runId, run]));
 }
 
 /** Without object spread, which takes longer than everything else here for a thousand rows. */
-function statusOf(row: StatusRow, held: HeldRemovals | null): SellerStatus {
+function statusOf(
+  row: StatusRow,
+  runs: ReadonlyMap<bigint, Run>,
+  held: HeldRemovals | null,
+): SellerStatus {
   const { username, balance, currency, live, missing, removed } = row;
-  const { parked, running, lastProblem: last, lastWide: wide } = row;
+  const run = (id: bigint | null): Run | null => (id === null ? null : (runs.get(id) ?? null));
+  const wide = run(row.wideId);
   return {
     sellerId: row.sellerId,
     marketplace: row.marketplace,
@@ -188,34 +170,23 @@ function statusOf(row: StatusRow, held: HeldRemovals | null): SellerStatus {
     unreadable: row.unreadable,
     accountMirroredAt: row.accountMirroredAt,
     itemsMirroredAt: row.itemsMirroredAt,
-    parked: toParking(parked),
-    running: running && toRunSummary(running),
-    lastProblem: last && {
-      ...toRunSummary(last),
-      ...(last.state === 'running' ? PROCESS_DIED : {}),
-    },
+    parked: toParking(row.parked),
+    running: run(row.runningId),
+    lastProblem: problemIn(run(row.problemId)),
     held,
     lastWide: wide && {
-      runId: BigInt(wide.run_id),
-      at: new Date(wide.finished_at ?? wide.started_at),
-      changes: wide.wide_fields.map((field, n) => {
-        return { field, items: wide.wide_items[n] ?? wide.compared, of: wide.compared };
+      runId: wide.runId,
+      at: wide.finishedAt ?? wide.startedAt,
+      changes: wide.wideFields.map((field, n) => {
+        const of = wide.compared ?? 0;
+        return { field, items: wide.wideItems[n] ?? of, of };
       }),
     },
   };
 }
 
-function toRunSummary(row: RunRow): RunSummary {
-  const { kind, state, problem, holder } = row;
-  return {
-    runId: BigInt(row.run_id),
-    sellerId: row.seller_id,
-    kind,
-    state,
-    holder,
-    problemCode: row.problem_code,
-    problem,
-    startedAt: new Date(row.started_at),
-    finishedAt: row.finished_at === null ? null : new Date(row.finished_at),
-  };
+/** A run that seems to be dead may have ended meanwhile, since locks are read after the rows. */
+function problemIn(run: Run | null): Run | null {
+  if (run?.state === 'running') return { ...run, ...PROCESS_DIED };
+  return run?.state === 'succeeded' || run?.state === 'held' ? null : run;
 }

@@ -40,21 +40,20 @@ async function lookAgain(run: RunContext, id: number, account: string): Promise<
 }
 
 async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
-  const { counts, lock, stamp } = run;
-  const collect = async () => {
+  const { counts, lock, stamp, extraFields } = run;
+  await writeFew(lock, async () => {
     counts.listed = 1;
     await stageFound(run, new Map([[id, raw]]));
     const input = { publishesAdded: true, repeats: false };
     const { unchanged: _none, fields: _fields, ...applied } = await compareStage(lock, input);
     Object.assign(counts, applied);
     counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
-    return { extraChanged: applied.extraChanged > 0 };
-  };
-  await writeFew(lock, stamp, collect, run.extraFields);
+    return { stamp, extraFields, extraChanged: applied.extraChanged > 0 };
+  });
 }
 
 async function removeItem({ lock, stamp, counts }: RunContext, id: number): Promise<void> {
-  await writeFew(lock, stamp, async () => {
+  await writeFew(lock, async () => {
     if ((await readStoredItems(lock, [id])).size === 0) {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
@@ -62,7 +61,7 @@ async function removeItem({ lock, stamp, counts }: RunContext, id: number): Prom
       throw new RunProblem('not-found', message, remedy);
     }
     counts.removed = await changeStates(lock, { remove: [id], missing: [] });
-    return {};
+    return { stamp };
   });
 }
 

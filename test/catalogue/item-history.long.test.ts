@@ -69,67 +69,16 @@ const asOf = async (at: Date | 'infinity') =>
     await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [at]),
   );
 
-/** Fields that the view and the changes show in the same way. */
-const FOLLOWED = ['name', 'state', 'tags', 'price_regular'];
-
-/** A copy that reads the first list and new items from the view, and then follows the changes. */
-class Follower {
-  readonly #rows = new Map<string, Record<string, unknown>>();
-  #last = 0n;
-
-  async follow(): Promise<void> {
-    const [seller] = await mirror().rows<{ seq: string }>(
-      'SELECT coalesce(loaded_seq, 0)::text AS seq FROM mirror.sellers',
-    );
-    const loaded = BigInt(seller?.seq ?? 0);
-    const items = await mirror().rows('SELECT * FROM reporting.items');
-    const read = (id: string): void => {
-      const item = items.find((row) => row['item_id'] === id);
-      if (item !== undefined) this.#rows.set(id, item);
-    };
-    if (loaded > this.#last) {
-      for (const { item_id } of items) read(String(item_id));
-      this.#last = loaded;
-    }
-    const changes = await mirror().rows(
-      'SELECT * FROM reporting.item_changes WHERE seq > $1 ORDER BY seq',
-      [String(this.#last)],
-    );
-    for (const { seq, item_id, class: kind, field, old_value, new_value } of changes) {
-      this.#last = BigInt(String(seq));
-      if (kind === 'added') {
-        read(String(item_id));
-        continue;
-      }
-      const row = this.#rows.get(String(item_id));
-      if (row === undefined) throw new Error(`${String(item_id)} changed before it was added`);
-      if (FOLLOWED.includes(String(field))) expect(row[String(field)]).toEqual(old_value);
-      row[String(field)] = new_value;
-    }
-  }
-
-  async expectEqual(): Promise<void> {
-    const items = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
-    for (const item of items) {
-      const copy = this.#rows.get(String(item['item_id']));
-      for (const field of FOLLOWED) expect(copy?.[field], field).toEqual(item[field]);
-    }
-  }
-}
-
 describe('the catalogue as of a time', () => {
-  it('is what it was then, after any sequence of nights; who follows the changes has the same', async () => {
+  it('is what it was then, after any sequence of nights', async () => {
     await fc.assert(
       fc.asyncProperty(nights, async (sequence) => {
         const mirrorNight = await openNights();
         const at = (number: number): Date => new Date(Date.UTC(2026, 0, 1 + number, 2));
-        const follower = new Follower();
         const truth = [];
         for (const [number, one] of sequence.entries()) {
           await mirrorNight(at(number), one);
           truth.push(await present());
-          await follower.follow();
-          await follower.expectEqual();
         }
         expect(await asOf(at(-1)), 'before the first night').toEqual([]);
         for (const [number, state] of truth.entries()) {

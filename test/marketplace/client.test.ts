@@ -167,20 +167,6 @@ describe('redirects', () => {
     },
   );
 
-  it('keep our parameters and drop those of the server', async () => {
-    const server = await startServer(({ url }) =>
-      url.pathname.endsWith('/') ? OK : moved(`${url.pathname}/?api_key=other`),
-    );
-    const marketplace = client(server.url);
-    expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
-    expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
-    expect(server.requests.map(({ url }) => withoutRandom(url))).toEqual([
-      `/api/account/details?api_key=${KEY}`,
-      `/api/account/details/?api_key=${KEY}`,
-      `/api/account/details/?api_key=${KEY}`,
-    ]);
-  });
-
   it.each([
     ['another host', 'https://evil.test/api/account/details'],
     ['plain http', 'http://shop.test/api/account/details'],

@@ -4,7 +4,7 @@ import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Json } from '../domain/item.js';
 import { storableJson } from '../domain/values.js';
 import type { LoadReport } from './enter-list.js';
-import type { Doubt } from './lists/columns.js';
+import type { Doubt } from './lists/doubt.js';
 import type { CheckCost } from './progress.js';
 import type { AuditSize } from './types.js';
 

@@ -16,7 +16,7 @@ import {
   reportOf,
   verifyKey,
 } from '../../codes/enter-list.js';
-import { doubtOf, type Doubt } from '../../codes/lists/columns.js';
+import { doubtOf, type Doubt } from '../../codes/lists/doubt.js';
 import type { List } from '../../codes/lists/types.js';
 import { SHORT_WAIT_MS } from '../../codes/rules.js';
 import { readKnownValid } from '../../codes/situation-store.js';

@@ -13,7 +13,8 @@ import {
 } from '../../listing/write-workbook.js';
 import type { KeptWorkbook } from './types.js';
 import type { ResultRow } from './write-result.js';
-import { columnOf, openParts, readPart, relationsOf, type Parts } from './workbook.js';
+import { columnOf } from './cells.js';
+import { bookPath, openParts, readPart, relationsOf, type Parts } from './workbook.js';
 
 /*
  * Adds columns to a workbook and keeps everything else: other sheets, formats, formulas, charts. Libraries that write
@@ -205,8 +206,7 @@ interface Book {
 }
 
 async function readBook(parts: Parts, sheetPath: string): Promise<Book> {
-  const root = await relationsOf(parts, '');
-  const path = root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
+  const path = await bookPath(parts);
   const bookXml = await readPart(parts, path);
   const hasDates = !/\bdate1904="(?:1|true)"/.test(bookXml);
   const relations = await relationsOf(parts, path);

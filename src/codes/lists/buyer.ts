@@ -1,4 +1,4 @@
-import { plainName } from './columns.js';
+import { plainName } from './kinds.js';
 
 /** Who has the code of a line, by the list's own columns. */
 export interface Customer {

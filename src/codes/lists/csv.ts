@@ -1,4 +1,4 @@
-import { nameRank } from './columns.js';
+import { nameRank } from './kinds.js';
 import { isEmpty, MOST_TITLES, mostFrequent } from './table.js';
 import { assertCell, assertLine, assertSize, MOST_COLUMNS, type Row } from './types.js';
 
@@ -144,13 +144,19 @@ const DELIMITERS: Readonly<Record<string, string>> = {
 /** Numbers that Excel shortened with a decimal comma, which is not a delimiter. */
 const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
 
-/** True if a delimiter divides the records of a text. */
-export function hasCells(text: string): boolean {
-  return findDelimiter(text).isFound;
+/** Into which cells a text is divided. */
+export interface Split {
+  readonly delimiter: string;
+  /** True if it divides the records; else each line has one cell. */
+  readonly isFound: boolean;
+  /** True if the first line names it. */
+  readonly isNamed: boolean;
+  /** A sentence that says why. */
+  readonly reason: string;
 }
 
 /** Finds the delimiter: the one in Excel's first line `sep=;`, or the one that divides records most evenly. */
-function findDelimiter(text: string) {
+export function splitOf(text: string): Split {
   const named = /^"?sep=([^\w\s"]|\t)"?(?=[\r\n]|$)/i.exec(text)?.[1];
   if (named !== undefined) {
     const reason = `Cells are separated by ${nameOf(named)}, as the first line says.`;
@@ -219,8 +225,7 @@ function firstRecords(text: string, delimiter: string): (readonly string[])[] {
 }
 
 /** Reads a table in CSV. */
-export function readCsv(text: string): TextRows {
-  const { delimiter, isNamed, reason } = findDelimiter(text);
+export function readCsv(text: string, { delimiter, isNamed, reason }: Split): TextRows {
   let wrongQuotes = { lines: 0, first: 0 };
   const onWrongQuotes = (line: number): void => {
     wrongQuotes = { lines: wrongQuotes.lines + 1, first: wrongQuotes.first || line };

@@ -1,10 +1,8 @@
-import { UserError } from '../../domain/user-error.js';
 import { on } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { errorCode } from '../../domain/error-code.js';
-import type { ParsedList } from './parse-list.js';
-import type { Entry, List, ListOptions } from './types.js';
+import { refused, SPLIT, type Entry, type List, type ListOptions, type Reading } from './types.js';
 
 /** What the thread is started with. */
 export interface ReadingTask extends Omit<ListOptions, 'signal' | 'keys'> {
@@ -15,7 +13,7 @@ export interface ReadingTask extends Omit<ListOptions, 'signal' | 'keys'> {
 /** What the thread answers: entries, and then the rest. It sends the next message when it is told to go on. */
 export type ReadingMessage =
   | readonly Entry[]
-  | (Pick<ParsedList, 'layout' | 'workbook'> & ReturnType<ParsedList['end']>)
+  | (Pick<Reading, 'layout' | 'workbook'> & Pick<List, 'rejected' | 'blankLines' | 'notes'>)
   | { readonly fault: string; readonly remedy: string };
 
 /** Memory for reading a list of 128 MB, in MB. */
@@ -62,7 +60,7 @@ async function readInThread(
   try {
     const messages = on(thread, 'message', { close: ['exit'], signal: ended });
     for await (const [message] of messages as AsyncIterable<[ReadingMessage]>) {
-      if ('fault' in message) throw new UserError(message.fault, message.remedy, 'FILE', 2);
+      if ('fault' in message) throw refused(message.fault, message.remedy);
       if ('layout' in message) {
         const workbook = message.workbook && { ...message.workbook, bytes };
         return { ...message, name: options.name, entries, workbook };
@@ -77,13 +75,8 @@ async function readInThread(
     signal?.throwIfAborted();
     const isTooLarge = errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
     if (!isTooLarge && !tooLong.aborted) throw error;
-    throw new UserError(
-      `reading the list takes more than ${isTooLarge ? `${MOST_MEMORY} MB of memory` : 'five minutes'}`,
-      'Split it into several lists, and check them one after the other.',
-      'FILE',
-      2,
-      { cause: error },
-    );
+    const most = isTooLarge ? `${MOST_MEMORY} MB of memory` : 'five minutes';
+    throw refused(`reading the list takes more than ${most}`, SPLIT, error);
   } finally {
     await thread.terminate();
   }

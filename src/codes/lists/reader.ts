@@ -1,38 +1,59 @@
-import { isUserError } from '../../domain/user-error.js';
 import { once } from 'node:events';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { cellMasker } from '../../domain/redact.js';
 import { Secret } from '../../domain/secret.js';
-import { parseList } from './parse-list.js';
+import { isUserError } from '../../domain/user-error.js';
+import { entriesOf, readText } from './parse.js';
 import type { ReadingMessage, ReadingTask } from './read-list.js';
-import type { Entry } from './types.js';
+import { isWorkbook } from './text.js';
+import { refused, type Entry, type Mask, type Reading } from './types.js';
 
 /** Entries sent at a time. */
 const BATCH = 4_000;
 
 /** The program of the thread that `readList` starts. */
-async function read(port: MessagePort, { bytes, keys, ...options }: ReadingTask): Promise<void> {
+async function read(port: MessagePort, task: ReadingTask): Promise<void> {
   const send = async (message: ReadingMessage): Promise<void> => {
     const goOn = once(port, 'message');
     port.postMessage(message);
     await goOn;
   };
   try {
-    const { layout, workbook, entries, end } = await parseList(
-      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
-      { ...options, keys: keys.map((key) => new Secret(key)) },
-    );
+    const keys = task.keys.map((key) => new Secret(key));
+    const mask = cellMasker(keys);
+    const reading = await readingOf(task, keys, mask);
+    const entries = entriesOf(reading, mask);
     let some: Entry[] = [];
-    for (const entry of entries) {
-      if (some.push(entry) < BATCH) continue;
+    let next = entries.next();
+    for (; next.done !== true; next = entries.next()) {
+      if (some.push(next.value) < BATCH) continue;
       await send(some);
       some = [];
     }
     await send(some);
-    await send({ layout, workbook, ...end() });
+    await send({ layout: reading.layout, workbook: reading.workbook, ...next.value });
   } catch (error) {
     if (!isUserError(error, 'FILE')) throw error;
     await send({ fault: error.message, remedy: error.remedy });
   }
+}
+
+async function readingOf(
+  { bytes: { buffer, byteOffset, length }, name, format, column, sheet }: ReadingTask,
+  keys: readonly Secret[],
+  mask: Mask,
+): Promise<Reading> {
+  const bytes = Buffer.from(buffer, byteOffset, length);
+  const options = { name, format, column: column === undefined ? column : mask(column), mask };
+  if (isWorkbook(bytes) && (format === undefined || format === 'xlsx')) {
+    // Loaded on demand: only workbooks need its libraries.
+    return (await import('./xlsx.js')).readXlsx(bytes, { ...options, sheet, keys });
+  }
+  if (sheet === undefined) return readText(bytes, options);
+  throw refused(
+    'there is no sheet in a list that is no Excel workbook',
+    'Leave --sheet out, or name an Excel workbook (.xlsx).',
+  );
 }
 
 if (parentPort !== null) await read(parentPort, workerData as ReadingTask);

@@ -1,7 +1,10 @@
+/** Where a table has its header, and which of its columns holds the codes. Pure. */
+
 import { plainForm } from '../../marketplace/code.js';
 import { unescapeFormula, uniqueNames } from '../../domain/csv.js';
-import { chooseColumn, isTypicalCell, kindOf, nameRank, plainName } from './columns.js';
-import { assertSize, wrongFile, type Layout, type Row } from './types.js';
+import { quoted } from '../../listing/file-error.js';
+import { isTypicalCell, kindOf, nameRank, plainName } from './kinds.js';
+import { assertSize, refused, wrongFile, type Layout, type Row } from './types.js';
 
 type Cells = readonly string[];
 
@@ -200,4 +203,119 @@ function filled(cells: Cells): number {
 
 function blank(cells: number): string[] {
   return Array.from({ length: cells }, () => '');
+}
+
+interface Table {
+  readonly columns: readonly string[];
+  /** True if the list has a header. */
+  readonly named: boolean;
+  /** The cells of the first record if it may be a header. For messages. */
+  readonly likelyNames?: readonly string[] | undefined;
+  readonly records: readonly (readonly string[])[];
+}
+
+interface ColumnChoice {
+  readonly index: number;
+  readonly reason: string;
+}
+
+/**
+ * Chooses the column of codes: the requested one, or by name, or by values.
+ * @throws UserError when there is no such column, or more than one
+ */
+export function chooseColumn(table: Table, requested: string | undefined): ColumnChoice {
+  if (requested !== undefined) return requestedColumn(table, requested);
+  const { columns } = table;
+  if (columns.length === 1) return { index: 0, reason: 'The codes are in the only column.' };
+  const codes = columnsLikeCodes(table);
+  const ranks = columns.map((name) => (table.named ? (nameRank(name) ?? Infinity) : Infinity));
+  const best = ranks.reduce((least, rank) => Math.min(least, rank), Infinity);
+  const named = ranks.flatMap((rank, index) => (rank === best && rank < Infinity ? [index] : []));
+  const fitting = named.filter((index) => codes.includes(index));
+  // A column named "code" may hold country codes. The more specific names can't.
+  const possible = best === 2 ? [...named, ...codes] : named;
+  const byName = fitting.length > 0 ? fitting : possible;
+  const candidates = named.length > 0 ? byName : codes;
+  const [index] = candidates;
+  if (index === undefined) {
+    throw refused('no column looks like purchase codes', listColumns(table));
+  }
+  if (candidates.length > 1) {
+    const places = candidates.map((at) => nameOf(table, at));
+    throw refused(
+      `several columns may hold the codes: ${places.join(', ')}`,
+      'Choose one with --column, by name or number.',
+    );
+  }
+  const why =
+    named.length > 0
+      ? ', by its name'
+      : ': its values look most like codes, long and without spaces';
+  return { index, reason: `${locationOf(table, index)}${why}.` };
+}
+
+function requestedColumn(table: Table, requested: string): ColumnChoice {
+  const { columns } = table;
+  const named = placesOf(columns, requested);
+  if (named.length > 1) {
+    throw refused(
+      `${named.length} columns are named ${quoted(requested)}`,
+      `Set --column to a number: ${named.map((at) => at + 1).join(' or ')}.`,
+    );
+  }
+  const number = /^\d+$/.test(requested) ? Number(requested) : 0;
+  const index = named[0] ?? number - 1;
+  if (columns[index] !== undefined) {
+    return { index, reason: `${locationOf(table, index)}, as requested.` };
+  }
+  throw refused(`there is no column ${quoted(requested)}`, listColumns(table));
+}
+
+/** The places of a name among others. An exact match beats one in another letter case. */
+export function placesOf(names: readonly string[], wanted: string): number[] {
+  const find = (of: (name: string) => string): number[] =>
+    names.flatMap((name, at) => (of(name.trim()) === of(wanted.trim()) ? [at] : []));
+  const exact = find((name) => name);
+  return exact.length > 0 ? exact : find((name) => name.toLowerCase());
+}
+
+/** Columns with typical codes. If there are none, columns with values that may be codes. */
+function columnsLikeCodes({ columns, records }: Table): number[] {
+  const where = (isLike: (value: string) => boolean): number[] =>
+    columns.flatMap((_, index) => {
+      const values = records.map((cells) => cells[index]?.trim() ?? '').filter((v) => v !== '');
+      const like = values.filter(isLike).length >= values.length * 0.8;
+      const varied = new Set(values).size >= values.length * 0.5;
+      return values.length > 0 && like && varied ? [index] : [];
+    });
+  const typical = where(isTypicalCell);
+  return typical.length > 0 ? typical : where((value) => kindOf(value) === 'code');
+}
+
+const MAX_NAMES = 20;
+
+/** Names for a message: `"name", "code" and 3 more`. */
+export function listed(names: readonly string[]): string {
+  const some = names.slice(0, MAX_NAMES).map((name) => quoted(name));
+  return `${some.join(', ')}${names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : ''}`;
+}
+
+function listColumns({ columns, named, likelyNames }: Table): string {
+  const names = named ? columns : likelyNames;
+  if (names === undefined) {
+    return `The list has no header: set --column to a number from 1 to ${columns.length}.`;
+  }
+  const list = `The columns are ${listed(names)}`;
+  return named
+    ? `${list}. Choose one with --column.`
+    : `${list}, if the first line is a header. Choose one with --column, by name or number.`;
+}
+
+function nameOf(table: Table, index: number): string {
+  return table.named ? quoted(table.columns[index] ?? '') : `column ${index + 1}`;
+}
+
+function locationOf(table: Table, index: number): string {
+  const name = table.named ? `, ${quoted(table.columns[index] ?? '')}` : '';
+  return `The codes are in column ${index + 1}${name}`;
 }

@@ -1,6 +1,5 @@
-import { UserError } from '../../domain/user-error.js';
 import { isAscii, isUtf8 } from 'node:buffer';
-import { TO_CSV, type Encoding } from './types.js';
+import { refused, TO_CSV, type Encoding } from './types.js';
 
 /** Bytes at the beginning that tell what a file is. */
 const HEAD_BYTES = 256 * 1024;
@@ -17,7 +16,7 @@ export function refuseBinary(bytes: Buffer, encoding: Encoding): void {
   // A PDF may be text at its beginning. A code may begin like an archive.
   if (!isBinary && ![PDF, GZIP].some((sign) => start.startsWith(sign))) return;
   const [what, remedy] = binaryKind(start, head);
-  throw new UserError(`this is ${what}, not a list of codes`, remedy, 'FILE', 2);
+  throw refused(`this is ${what}, not a list of codes`, remedy);
 }
 
 function binaryKind(start: string, head: Buffer): FileKind {

@@ -91,17 +91,6 @@ export interface Row {
   readonly cells: readonly string[];
   /** Why cells of a workbook can't hold the code that was entered, by their index; none for text. */
   readonly faults?: Readonly<Record<number, string>>;
-  /** Why the whole record can't be read. */
-  readonly fault?: string;
-}
-
-/** Rows with the API keys in their cells masked. */
-export function masked(rows: Iterable<Row>, mask: (cell: string) => string): Iterable<Row> {
-  return {
-    *[Symbol.iterator]() {
-      for (const row of rows) yield { ...row, cells: row.cells.map(mask) };
-    },
-  };
 }
 
 /** A list of known format, before its codes are read. */
@@ -116,31 +105,31 @@ export interface Reading {
   readonly workbook: Omit<KeptWorkbook, 'bytes'> | null;
 }
 
+/** Masks API keys in a text. */
+export type Mask = (text: string) => string;
+
+/** Rows with the API keys in their cells masked. */
+export function masked(rows: Iterable<Row>, mask: Mask): Iterable<Row> {
+  return {
+    *[Symbol.iterator]() {
+      for (const row of rows) yield { ...row, cells: row.cells.map(mask) };
+    },
+  };
+}
+
 /** Most bytes of a list. Some 3 million codes. */
 export const MOST_BYTES = 128 * 1024 ** 2;
 /** Most characters (UTF-16) of a line, and of a cell: Excel’s own limit. */
 const LONGEST_LINE = 64 * 1024;
 const LONGEST_CELL = 32_767;
-/** Most lines, and most columns. More would not fit into the memory that Node takes by default. */
-export const MOST_LINES = 4_000_000;
+/** Most lines, columns and cells. More would not fit into the memory that Node takes by default. */
+const MOST_LINES = 4_000_000;
 export const MOST_COLUMNS = 1_000;
-
-/** Most cells. A list of commas would take gigabytes. */
 const MOST_CELLS = 16_000_000;
 
-/** @throws UserError when a list has too many cells */
+/** @throws UserError when a list has too many cells: a list of commas would take gigabytes */
 export function assertCells(cells: number): void {
   if (cells > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
-}
-
-/** @param what such as `4,000,000 lines` */
-export function tooLarge(what: string): UserError {
-  return new UserError(
-    `a list may have at most ${what}`,
-    'Split it into several lists, and check them one after the other.',
-    'FILE',
-    2,
-  );
 }
 
 /** @throws UserError when a list has too many lines or columns */
@@ -148,31 +137,38 @@ export function assertSize(lines: number, columns: number): void {
   if (lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
   if (columns > MOST_COLUMNS) {
     const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${columns}`;
-    throw new UserError(problem, 'Export the codes with fewer columns.', 'FILE', 2);
+    throw refused(problem, 'Export the codes with fewer columns.');
   }
 }
 
 /** @throws UserError when a line is too long */
 export function assertLine(length: number, line: number): void {
-  if (length <= LONGEST_LINE) return;
-  throw wrongFile(`line ${line} is longer than 64 kB`);
+  if (length > LONGEST_LINE) throw wrongFile(`line ${line} is longer than 64 kB`);
 }
 
 /** @param place such as `line 5` @throws UserError when a cell is too long */
 export function assertCell(length: number, place: string): void {
   if (length <= LONGEST_CELL) return;
-  const most = LONGEST_CELL.toLocaleString('en');
-  throw new UserError(
-    `${place} has a cell of more than ${most} characters`,
+  throw refused(
+    `${place} has a cell of more than ${LONGEST_CELL.toLocaleString('en')} characters`,
     'Export the codes without that column. In CSV, a quote may be left open there.',
-    'FILE',
-    2,
   );
 }
 
+/** @param what such as `4,000,000 lines` */
+export function tooLarge(what: string): UserError {
+  return refused(`a list may have at most ${what}`, SPLIT);
+}
+
+export const SPLIT = 'Split it into several lists, and check them one after the other.';
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
 /** The error for a file that is probably not the one that the user meant. */
 export function wrongFile(problem: string): UserError {
-  return new UserError(problem, 'Check that you exported the right file.', 'FILE', 2);
+  return refused(problem, 'Check that you exported the right file.');
+}
+
+/** The error for a file that is not read as a list of codes. */
+export function refused(problem: string, remedy: string, cause?: unknown): UserError {
+  return new UserError(problem, remedy, 'FILE', 2, { cause });
 }

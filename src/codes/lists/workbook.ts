@@ -1,16 +1,17 @@
-import { isUserError, UserError } from '../../domain/user-error.js';
 import { posix } from 'node:path';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import sax from 'sax';
 import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
 import type { Secret } from '../../domain/secret.js';
-import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
+import { isUserError, type UserError } from '../../domain/user-error.js';
+import { columnOf, isDateFormat, unescaped, valueOf, type CellContext } from './cells.js';
 import {
   assertCell,
   assertCells,
   assertSize,
   MOST_BYTES,
+  refused,
   TO_CSV,
   tooLarge,
   type Row,
@@ -40,21 +41,29 @@ export interface Sheet {
  */
 export async function openWorkbook(bytes: Buffer): Promise<readonly Sheet[]> {
   const parts = await openParts(bytes);
-  const root = await relationsOf(parts, '');
-  const path = root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
+  const path = await bookPath(parts);
   if (path.endsWith('.bin')) {
-    throw new UserError('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX, 'FILE', 2);
+    throw refused('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX);
   }
-  const { sheets, from1904 } = await readSheetList(parts, path);
+  if (!parts.entries.has(path.toLowerCase())) throw noWorkbook();
+  const book = await elementsOf(parts, path);
+  if (book[0]?.name !== 'workbook') throw noWorkbook();
+  const { date1904 = '' } = book.find(({ name }) => name === 'workbookPr')?.attributes ?? {};
   const relations = await relationsOf(parts, path);
   const target = (type: string) => relations.find((relation) => relation.type === type)?.path;
-  const strings = await readSharedStrings(parts, target('sharedStrings'));
-  const dateStyles = await readDateStyles(parts, target('styles'));
-  return sheets.flatMap(({ name, hidden, relationId }) => {
-    const found = relations.find(({ id, type }) => id === relationId && type === 'worksheet');
+  const context = {
+    strings: await readSharedStrings(parts, target('sharedStrings')),
+    dateStyles: await readDateStyles(parts, target('styles')),
+    from1904: /^(?:1|true)$/.test(date1904),
+  };
+  return book.flatMap(({ name, attributes }) => {
+    if (name !== 'sheet') return [];
+    const { name: title = '', state = 'visible' } = attributes;
+    const [, wanted] = Object.entries(attributes).find(([key]) => /^\w+:id$/.test(key)) ?? [];
+    const found = relations.find(({ id, type }) => id === wanted && type === 'worksheet');
     if (found === undefined) return [];
-    const rows = () => readRows(parts, found.path, { strings, dateStyles, from1904 });
-    return [{ name, path: found.path, hidden, rows }];
+    const rows = () => readRows(parts, found.path, context);
+    return [{ name: title, path: found.path, hidden: state !== 'visible', rows }];
   });
 }
 
@@ -94,11 +103,11 @@ async function openPart({ zip, entries }: Parts, path: string): Promise<Readable
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
   if (entry.isEncrypted()) {
     const remedy = 'Remove the password in Excel, or save it as CSV (UTF-8).';
-    throw new UserError('the workbook has a password', remedy, 'FILE', 2);
+    throw refused('the workbook has a password', remedy);
   }
   // yauzl fails if a part is larger than the size in its header.
   if (entry.uncompressedSize > MOST_PART_BYTES) {
-    throw new UserError('the workbook has a part that is too large', TO_CSV, 'FILE', 2);
+    throw refused('the workbook has a part that is too large', TO_CSV);
   }
   return zip.openReadStreamPromise(entry);
 }
@@ -131,9 +140,11 @@ export async function mentions(bytes: Buffer, secrets: readonly Secret[]): Promi
   return false;
 }
 
+type Attributes = Readonly<Record<string, string>>;
+
 /** Called for each element and text. Names have no namespace prefix. */
 interface Handlers {
-  readonly open: (name: string, attributes: Readonly<Record<string, string>>) => void;
+  readonly open: (name: string, attributes: Attributes) => void;
   readonly text?: (text: string) => void;
   readonly close?: (name: string) => void;
 }
@@ -170,6 +181,26 @@ function localName(name: string): string {
   return name.slice(name.indexOf(':') + 1);
 }
 
+interface Element {
+  readonly name: string;
+  readonly parent: string;
+  readonly attributes: Attributes;
+}
+
+/** The elements of a part that is no list, such as the styles. */
+async function elementsOf(parts: Parts, path: string): Promise<readonly Element[]> {
+  const elements: Element[] = [];
+  const open: string[] = [];
+  await parsePart(parts, path, {
+    open(name, attributes) {
+      elements.push({ name, parent: open.at(-1) ?? '', attributes });
+      open.push(name);
+    },
+    close: () => open.pop(),
+  });
+  return elements;
+}
+
 interface Relation {
   readonly id: string;
   /** The last segment of the type's URL, such as `worksheet`. */
@@ -181,37 +212,21 @@ interface Relation {
 export async function relationsOf(parts: Parts, path: string): Promise<readonly Relation[]> {
   const { dir, base } = posix.parse(path);
   const listed = posix.join(dir, '_rels', `${base}.rels`);
-  const relations: Relation[] = [];
-  if (!parts.entries.has(listed.toLowerCase())) return relations;
-  await parsePart(parts, listed, {
-    open(name, { Id = '', Type = '', Target = '', TargetMode }) {
-      // Never open anything outside the workbook.
-      if (name !== 'Relationship' || TargetMode === 'External') return;
-      const path = posix.join('/', Target.startsWith('/') ? '' : dir, Target).slice(1);
-      relations.push({ id: Id, type: Type.slice(Type.lastIndexOf('/') + 1), path });
-    },
+  if (!parts.entries.has(listed.toLowerCase())) return [];
+  const elements = await elementsOf(parts, listed);
+  return elements.flatMap(({ name, attributes }) => {
+    const { Id = '', Type = '', Target = '', TargetMode } = attributes;
+    // Never open anything outside the workbook.
+    if (name !== 'Relationship' || TargetMode === 'External') return [];
+    const to = posix.join('/', Target.startsWith('/') ? '' : dir, Target).slice(1);
+    return [{ id: Id, type: Type.slice(Type.lastIndexOf('/') + 1), path: to }];
   });
-  return relations;
 }
 
-async function readSheetList(parts: Parts, path: string) {
-  const sheets: { name: string; hidden: boolean; relationId: string }[] = [];
-  let from1904 = false;
-  let isWorkbook = false;
-  if (!parts.entries.has(path.toLowerCase())) throw noWorkbook();
-  await parsePart(parts, path, {
-    open(name, attributes) {
-      if (name === 'workbook') isWorkbook = true;
-      if (name === 'workbookPr') from1904 = /^(?:1|true)$/.test(attributes['date1904'] ?? '');
-      if (name !== 'sheet') return;
-      const [, relationId = ''] =
-        Object.entries(attributes).find(([key]) => /^\w+:id$/.test(key)) ?? [];
-      const { name: title = '', state = 'visible' } = attributes;
-      sheets.push({ name: title, hidden: state !== 'visible', relationId });
-    },
-  });
-  if (!isWorkbook) throw noWorkbook();
-  return { sheets, from1904 };
+/** The part that lists the sheets. */
+export async function bookPath(parts: Parts): Promise<string> {
+  const root = await relationsOf(parts, '');
+  return root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
 }
 
 /** Reads the strings that cells refer to by number. Joins formatted runs and leaves out phonetic text. */
@@ -246,41 +261,17 @@ async function readSharedStrings(parts: Parts, path: string | undefined): Promis
 
 /** Whether each cell style shows numbers as dates. */
 async function readDateStyles(parts: Parts, path: string | undefined): Promise<boolean[]> {
-  const custom = new Map<string, boolean>();
-  const styles: boolean[] = [];
-  if (path === undefined) return styles;
-  let inCellStyles = false;
-  await parsePart(parts, path, {
-    open(name, { numFmtId = '', formatCode = '' }) {
-      if (name === 'numFmt') custom.set(numFmtId, isDateFormat(formatCode));
-      if (name === 'cellXfs') inCellStyles = true;
-      if (name !== 'xf' || !inCellStyles) return;
-      assertSize(styles.length, 0);
-      styles.push(custom.get(numFmtId) ?? isBuiltInDate(Number(numFmtId)));
-    },
-    close(name) {
-      if (name === 'cellXfs') inCellStyles = false;
-    },
-  });
-  return styles;
-}
-
-/** Built-in formats of dates and times, including East Asian ones. */
-function isBuiltInDate(id: number): boolean {
-  return (id >= 14 && id <= 22) || (id >= 27 && id <= 36) || (id >= 45 && id <= 58);
-}
-
-/** True if the format has a day, month, year, hour or second outside quotes, colours and currencies. */
-function isDateFormat(code: string): boolean {
-  return /[dmyhs]/i.test(code.replaceAll(/"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]/gi, ''));
-}
-
-/** The facts about a workbook that its cells depend on. */
-interface CellContext {
-  readonly strings: readonly string[];
-  readonly dateStyles: readonly boolean[];
-  /** True if days count from 1904, as in old workbooks from a Mac. */
-  readonly from1904: boolean;
+  const elements = path === undefined ? [] : await elementsOf(parts, path);
+  const custom = new Map<string, string>();
+  for (const { name, attributes } of elements) {
+    const { numFmtId = '', formatCode = '' } = attributes;
+    if (name === 'numFmt') custom.set(numFmtId, formatCode);
+  }
+  return elements
+    .filter(({ name, parent }) => name === 'xf' && parent === 'cellXfs')
+    .map(({ attributes: { numFmtId = '' } }) =>
+      isDateFormat(Number(numFmtId), custom.get(numFmtId)),
+    );
 }
 
 async function readRows(parts: Parts, path: string, context: CellContext): Promise<Row[]> {
@@ -333,106 +324,13 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
   return rows;
 }
 
-/** `B5` → 1. */
-export function columnOf(reference: string): number {
-  const letters = /^[A-Z]{1,3}(?=\d)/.exec(reference)?.[0] ?? '';
-  let column = 0;
-  for (const letter of letters) column = column * 26 + letter.charCodeAt(0) - 64;
-  return column - 1;
-}
-
-interface CellValue {
-  /** Text unchanged, a number with Excel's 15 digits, or a date such as `2026-11-23 14:05:00`. */
-  readonly text: string;
-  /** Why it can't be the code that was entered. */
-  readonly fault?: string;
-}
-
-const ENTER_AGAIN = 'format the cell as text and enter the code again';
-const IS_DATE = `Excel has converted this code to a date: ${ENTER_AGAIN}`;
-
-function valueOf(
-  cell: { type: string; style: number; text: string; hasFormula: boolean },
-  { strings, dateStyles, from1904 }: CellContext,
-): CellValue {
-  const { type, text } = cell;
-  if (text === '' && !cell.hasFormula) return { text };
-  if (text === '') {
-    return {
-      text,
-      fault: 'the cell has a formula without its result: open the workbook in Excel and save it',
-    };
-  }
-  switch (type) {
-    case 's': {
-      const shared = strings[Number(text)];
-      if (shared === undefined) throw new Error('a cell refers to a missing string');
-      return { text: shared };
-    }
-    case 'str':
-    case 'inlineStr':
-      return { text: unescaped(text) };
-    case 'b':
-      return {
-        text: text.trim() === '1' ? 'TRUE' : 'FALSE',
-        fault: 'the cell has TRUE or FALSE instead of a code',
-      };
-    case 'e':
-      return { text, fault: 'the cell has an Excel error instead of a code' };
-    case 'd':
-      return { text, fault: IS_DATE };
-    default:
-      return numberOf(Number(text), dateStyles[cell.style] === true, from1904);
-  }
-}
-
-function numberOf(value: number, isDate: boolean, from1904: boolean): CellValue {
-  if (!Number.isFinite(value)) throw new Error('a number can’t be parsed');
-  const date = isDate ? dateText(value, from1904) : null;
-  if (date !== null) return { text: date, fault: IS_DATE };
-  // Excel computes with 17 digits, but shows and accepts 15.
-  const text = String(Number(value.toPrecision(15)));
-  const isShortened = isShortenedNumber(text) || text.replace(/\D/g, '').length >= 15;
-  const converted = `Excel has converted this code to a number, which loses leading zeros and digits: ${ENTER_AGAIN}`;
-  return { text, fault: isShortened ? SHORTENED_NUMBER : converted };
-}
-
-/** Decodes `_x000D_`, which stands for a character that XML can't have. */
-function unescaped(text: string): string {
-  if (!text.includes('_x')) return text;
-  return text.replaceAll(/_x([\dA-Fa-f]{4})_/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
-}
-
-const DAY_MS = 86_400_000;
-/** Days from Excel's day 0, 1899-12-30, to 1904-01-01. */
-const DAYS_TO_1904 = 1462;
-
-/** Excel's number of days as a date, time or both, to the second. Null if Excel shows no date for it. */
-function dateText(days: number, from1904: boolean): string | null {
-  const since1900 = from1904 && days >= 1 ? days + DAYS_TO_1904 : days;
-  // Excel counts 29 February 1900, which did not exist.
-  const shifted = !from1904 && days >= 1 && days < 60 ? since1900 + 1 : since1900;
-  if (shifted < 0 || shifted >= 2_958_466) return null;
-  const ms = Math.round(shifted * 86_400) * 1000;
-  const iso = new Date(Date.UTC(1899, 11, 30) + ms).toISOString();
-  if (days < 1) return iso.slice(11, 19);
-  return ms % DAY_MS === 0 ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
-}
-
 function noWorkbook(): UserError {
-  return new UserError('this is an Office document, but not an Excel workbook', TO_CSV, 'FILE', 2);
+  return refused('this is an Office document, but not an Excel workbook', TO_CSV);
 }
 
 /** Returns our own errors unchanged. Any other error means that the file is damaged. */
 function damaged(error: unknown): UserError {
   if (isUserError(error, 'FILE')) return error;
-  return new UserError(
-    'the workbook is damaged or cut off',
-    'Copy it again, or open it in Excel and save it again.',
-    'FILE',
-    2,
-    { cause: error },
-  );
+  const remedy = 'Copy it again, or open it in Excel and save it again.';
+  return refused('the workbook is damaged or cut off', remedy, error);
 }

@@ -1,18 +1,17 @@
-import { isUserError, UserError } from '../../domain/user-error.js';
+import { isUserError, type UserError } from '../../domain/user-error.js';
 import type { Secret } from '../../domain/secret.js';
 import { quoted } from '../../listing/file-error.js';
-import { kindOf, listed, nameRank, placesOf } from './columns.js';
-import { planTable, type TableOptions, type TablePlan } from './table.js';
-import { masked, TO_CSV, type Reading, type Row } from './types.js';
+import { kindOf, nameRank } from './kinds.js';
+import { listed, placesOf, planTable, type TableOptions, type TablePlan } from './table.js';
+import { masked, refused, TO_CSV, type Mask, type Reading, type Row } from './types.js';
 import { mentions, openWorkbook, type Sheet } from './workbook.js';
 
-type XlsxOptions = TableOptions & {
-  /** Masks API keys in a text. */
-  readonly mask: (text: string) => string;
+interface XlsxOptions extends Pick<TableOptions, 'column'> {
+  readonly mask: Mask;
   /** The requested sheet: name or number. */
   readonly sheet: string | undefined;
   readonly keys: readonly Secret[];
-};
+}
 
 /**
  * Reads one sheet of an Excel workbook as a list: the requested one, the first with a column of codes, or the first.
@@ -20,10 +19,11 @@ type XlsxOptions = TableOptions & {
  */
 export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Reading> {
   const sheets = await openWorkbook(bytes);
-  const { found, reason } = await chooseSheet(sheets, options);
-  const { start, ...table } = found.plan;
-  const headerRow = start === 0 ? null : (found.rows[start - 1]?.line ?? null);
+  const { sheet, rows, plan, why } = await chooseSheet(sheets, options);
+  const { start, ...table } = plan;
+  const headerRow = start === 0 ? null : (rows[start - 1]?.line ?? null);
   const holdsKey = await mentions(bytes, options.keys);
+  const reason = `The list is ${nameOf(sheet, options)}, ${why}.`;
   return {
     layout: {
       ...table,
@@ -34,9 +34,9 @@ export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Rea
       reasons: [reason, ...table.reasons],
     },
     start,
-    rows: found.rows,
+    rows,
     notes: () => (holdsKey ? [HOLDS_KEY] : []),
-    workbook: holdsKey ? null : { sheet: found.sheet.path, headerRow },
+    workbook: holdsKey ? null : { sheet: sheet.path, headerRow },
   };
 }
 
@@ -52,46 +52,45 @@ interface PlannedSheet {
 /** Sheets that are searched for codes. */
 const MOST_SHEETS = 20;
 
-async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
-  const visible = sheets.filter(({ hidden }) => !hidden);
-  const [first, second] = visible;
+async function chooseSheet(
+  sheets: readonly Sheet[],
+  options: XlsxOptions,
+): Promise<PlannedSheet & { readonly why: string }> {
   if (options.sheet !== undefined) {
     const found = await planSheet(sheetNamed(sheets, options, options.sheet), options);
-    return { found, reason: `The list is ${sheetName(found.sheet, options)}, as requested.` };
+    return { ...found, why: 'as requested' };
   }
+  const visible = sheets.filter(({ hidden }) => !hidden);
+  const [first, second] = visible;
   if (first === undefined) {
     const problem = sheets.length === 0 ? 'has no sheet with cells' : 'has only hidden sheets';
-    throw new UserError(`the workbook ${problem}`, listSheets(sheets, options), 'FILE', 2);
+    throw refused(`the workbook ${problem}`, listSheets(sheets, options));
   }
   let firstError: UserError | null = null;
   let fallback: PlannedSheet | null = null;
-  const chosen = (found: PlannedSheet, why: string) => {
-    const reason = second === undefined ? 'the only sheet' : why;
-    return { found, reason: `The list is ${sheetName(found.sheet, options)}, ${reason}.` };
-  };
+  const reason = (why: string): string => (second === undefined ? 'the only sheet' : why);
   for (const sheet of visible.slice(0, MOST_SHEETS)) {
     try {
       const found = await planSheet(sheet, options);
-      if (hasCodes(found)) {
-        return chosen(found, sheet === first ? 'the first' : 'the first with a column of codes');
-      }
+      const why = sheet === first ? 'the first' : 'the first with a column of codes';
+      if (hasCodes(found)) return { ...found, why: reason(why) };
       fallback ??= found;
     } catch (error) {
       if (!isUserError(error, 'FILE')) throw error;
       firstError ??= error;
     }
   }
-  if (fallback !== null) return chosen(fallback, 'the first that may be a list');
+  if (fallback !== null) return { ...fallback, why: reason('the first that may be a list') };
   if (firstError === null) throw new Error('no sheet was read');
   if (second === undefined) throw firstError;
-  const problem = `${sheetName(first, options)}: ${firstError.message}`;
-  throw new UserError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`, 'FILE', 2);
+  const remedy = `${firstError.remedy} ${listSheets(sheets, options)}`;
+  throw refused(`${nameOf(first, options)}: ${firstError.message}`, remedy);
 }
 
-async function planSheet(sheet: Sheet, options: XlsxOptions): Promise<PlannedSheet> {
-  const rows = [...masked(await sheet.rows(), options.mask)];
+async function planSheet(sheet: Sheet, { column, mask }: XlsxOptions): Promise<PlannedSheet> {
+  const rows = [...masked(await sheet.rows(), mask)];
   const width = rows.reduce((most, { cells }) => Math.max(most, cells.length), 0);
-  return { sheet, rows, plan: planTable(rows, { ...options, width }) };
+  return { sheet, rows, plan: planTable(rows, { column, width }) };
 }
 
 /** False for a single column without a code or a name of one, such as a cover sheet with a title. */
@@ -101,7 +100,7 @@ function hasCodes({ plan, rows }: PlannedSheet): boolean {
   return rows.slice(start).some(({ cells }) => kindOf(cells[codeColumn] ?? '') === 'code');
 }
 
-function sheetName({ name }: Sheet, { mask }: XlsxOptions): string {
+function nameOf({ name }: Sheet, { mask }: XlsxOptions): string {
   return `sheet ${quoted(mask(name))}`;
 }
 
@@ -112,12 +111,10 @@ function listSheets(sheets: readonly Sheet[], { mask }: XlsxOptions): string {
 
 /** Finds a sheet by its name, else by its number. */
 function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string): Sheet {
-  const [place = Number(name) - 1] = placesOf(
-    sheets.map((sheet) => sheet.name),
-    name,
-  );
+  const names = sheets.map((sheet) => sheet.name);
+  const [place = Number(name) - 1] = placesOf(names, name);
   const found = sheets[place];
   if (found !== undefined) return found;
   const problem = `there is no sheet ${quoted(options.mask(name))}`;
-  throw new UserError(problem, listSheets(sheets, options), 'FILE', 2);
+  throw refused(problem, listSheets(sheets, options));
 }

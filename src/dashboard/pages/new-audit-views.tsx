@@ -1,7 +1,7 @@
 import type { FC } from 'hono/jsx';
 import type { Draft, DraftReading } from '../../codes/drafts-store.js';
 import { codesToCheck, countRepeated } from '../../codes/enter-list.js';
-import type { Doubt } from '../../codes/lists/columns.js';
+import type { Doubt } from '../../codes/lists/doubt.js';
 import { count, duration, plural } from '../../domain/text.js';
 import type { DashboardContext } from '../context.js';
 import { page } from '../layout.js';

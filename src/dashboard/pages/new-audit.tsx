@@ -18,7 +18,7 @@ import {
   reportOf,
   verifyKey,
 } from '../../codes/enter-list.js';
-import { doubtOf } from '../../codes/lists/columns.js';
+import { doubtOf } from '../../codes/lists/doubt.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List } from '../../codes/lists/types.js';
 import { checkCost } from '../../codes/progress.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { customerOf } from '../../../src/codes/lists/buyer.js';
-import { doubtOf } from '../../../src/codes/lists/columns.js';
+import { doubtOf } from '../../../src/codes/lists/doubt.js';
 import { code, codesOf, parsed, refusal } from './support.js';
 
 const hex = (n: number): string => n.toString(16).padStart(37, 'a1b2c3d4e5f60718');
@@ -8,8 +8,8 @@ const many = <T>(count: number, of: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => of(n));
 const lines = (count: number, of: (n: number) => string): string => many(count, of).join('\n');
 
-async function doubt(text: string, known: readonly string[] = [], name = 'list.txt') {
-  return doubtOf(await parsed(Buffer.from(text), { name }), known);
+function doubt(text: string, known: readonly string[] = [], name = 'list.txt') {
+  return doubtOf(parsed(Buffer.from(text), { name }), known);
 }
 
 describe('a list', () => {
@@ -19,8 +19,8 @@ describe('a list', () => {
     ['short codes of no known format', 'abc-1\nXK\nключ\n12345\n'],
     ['codes of which half have spaces', `${code(1)}\nAB CD\n${code(2)}\nEF GH\n`],
     ['codes, and lines without one', `code,note\n,a b\n,c d\n,e f\n${code(1)},\n`],
-  ])('gets no warning for %s: codes have no fixed format', async (_what, text) => {
-    expect(await doubt(text)).toBeNull();
+  ])('gets no warning for %s: codes have no fixed format', (_what, text) => {
+    expect(doubt(text)).toBeNull();
   });
 
   it.each([
@@ -32,40 +32,40 @@ describe('a list', () => {
     ['amounts', '19.90\n5.00\n', 2],
     ['numbers that Excel has shortened', '1,23457E+17\n1,23458E+17\n', 2],
     ['lines too long to be codes', lines(2, () => 'x'.repeat(300)), 2],
-  ])('gets a warning for mostly %s', async (_what, text, odd) => {
-    expect(await doubt(text)).toMatchObject({ odd, known: null });
+  ])('gets a warning for mostly %s', (_what, text, odd) => {
+    expect(doubt(text)).toMatchObject({ odd, known: null });
   });
 
-  it('gets a warning for a web page that is named like a list', async () => {
+  it('gets a warning for a web page that is named like a list', () => {
     const page =
       '<html>\n<head><meta name="code", content="x"></head>\n<body>a, b</body>\n</html>\n';
-    expect(await doubt(page, [], 'customers.csv')).toMatchObject({ odd: 4, total: 4 });
+    expect(doubt(page, [], 'customers.csv')).toMatchObject({ odd: 4, total: 4 });
   });
 
-  it('gets a warning if most codes look unlike known ones, and at least 20 are known', async () => {
+  it('gets a warning if most codes look unlike known ones, and at least 20 are known', () => {
     const others = lines(5, (n) => `order-${n}`);
-    expect(await doubt(others, many(19, hex))).toBeNull();
+    expect(doubt(others, many(19, hex))).toBeNull();
     const known = '37 characters';
-    expect(await doubt(others, many(20, hex))).toMatchObject({ odd: 5, total: 5, known });
-    expect(await doubt(`${others}\n${lines(5, hex)}`, many(20, hex))).toBeNull();
+    expect(doubt(others, many(20, hex))).toMatchObject({ odd: 5, total: 5, known });
+    expect(doubt(`${others}\n${lines(5, hex)}`, many(20, hex))).toBeNull();
   });
 
   it.each([
     ['shorter ones', (n: number) => hex(n).slice(-20), true],
     ['capitals', (n: number) => hex(n).toUpperCase(), false],
     ['UUIDs, which marketplaces switch to', code, false],
-  ])('is compared with known codes by length: %s', async (_what, of, odd) => {
-    expect((await doubt(lines(5, of), many(20, hex))) !== null).toBe(odd);
+  ])('is compared with known codes by length: %s', (_what, of, odd) => {
+    expect(doubt(lines(5, of), many(20, hex)) !== null).toBe(odd);
   });
 
-  it('may have codes with spaces if the known codes have them', async () => {
+  it('may have codes with spaces if the known codes have them', () => {
     const spaced = (n: number): string => `AB CD ${1000 + n}`;
-    expect(await doubt(lines(5, spaced), many(20, spaced))).toBeNull();
+    expect(doubt(lines(5, spaced), many(20, spaced))).toBeNull();
   });
 
-  it('gets a warning with samples that show prose, but mask possible codes and addresses', async () => {
+  it('gets a warning with samples that show prose, but mask possible codes and addresses', () => {
     const text = `Dear ${'customer'.repeat(20)}\nada@mail.example\n12345-world-1\nx\n`;
-    const { samples = [] } = (await doubt(text, many(20, hex))) ?? {};
+    const { samples = [] } = doubt(text, many(20, hex)) ?? {};
     expect(samples).toEqual([
       expect.stringMatching(/^line 1: "Dear (?:customer)+.*…"$/),
       'line 2: ada@… (16 characters)',
@@ -74,9 +74,9 @@ describe('a list', () => {
     expect(samples[0]?.length).toBeLessThan(60);
   });
 
-  it('shows no code of a line that holds several', async () => {
+  it('shows no code of a line that holds several', () => {
     const text = `${hex(1)}  ${hex(2)}\nDear ${hex(3)}, hello\nx y\n`;
-    const { samples = [] } = (await doubt(text, [])) ?? {};
+    const { samples = [] } = doubt(text, []) ?? {};
     expect(samples).toHaveLength(2);
     for (const n of [1, 2, 3]) expect(samples.join()).not.toContain(hex(n).slice(0, 12));
   });
@@ -85,38 +85,38 @@ describe('a list', () => {
 describe('a number that Excel has shortened', () => {
   it.each(['1,23457E+17', '1.23457E+17', '1E+17', '"1,2E+17"', '9,99e+105'])(
     'is rejected as a code: %s',
-    async (number) => {
+    (number) => {
       const text = `code\n${number}\n${code(1)}\n`;
       const rejected = 'line 2: Excel has shortened this number';
-      expect(await codesOf(text, { name: 'a.csv' })).toEqual([rejected, code(1)]);
-      expect(await codesOf(text, { name: 'a.txt' })).toEqual([rejected, code(1)]);
+      expect(codesOf(text, { name: 'a.csv' })).toEqual([rejected, code(1)]);
+      expect(codesOf(text, { name: 'a.txt' })).toEqual([rejected, code(1)]);
     },
   );
 
   it.each(['123457E17', '1.2.3E+17', '12.5E+17', '1.5E-05', 'a1.5E+17'])(
     'is not found in %s, which may be a code',
-    async (text) => {
-      expect(await codesOf(`code\n${text}\n`, { name: 'a.txt' })).toEqual([text]);
+    (text) => {
+      expect(codesOf(`code\n${text}\n`, { name: 'a.txt' })).toEqual([text]);
     },
   );
 
-  it('is rejected in a table too, where its comma is no delimiter', async () => {
+  it('is rejected in a table too, where its comma is no delimiter', () => {
     const text = `name;code\nAda;1,23457E+17\nBob;${code(1)}\n`;
     const rejected = 'line 2: Excel has shortened this number';
-    expect(await codesOf(text, { name: 'a.csv' })).toEqual([rejected, code(1)]);
+    expect(codesOf(text, { name: 'a.csv' })).toEqual([rejected, code(1)]);
   });
 });
 
 describe('a table without codes', () => {
-  it('is refused with the names of its columns', async () => {
-    expect(await refusal('name;city\nAda;London\nBob;Paris\n', { name: 'nocodes.csv' })).toBe(
+  it('is refused with the names of its columns', () => {
+    expect(refusal('name;city\nAda;London\nBob;Paris\n', { name: 'nocodes.csv' })).toBe(
       'no column looks like purchase codes → The columns are "name", "city", if the first line is a header. Choose one with --column, by name or number.',
     );
-    expect(await codesOf('name;city\nAda;London\n', { column: 'city' })).toEqual(['London']);
+    expect(codesOf('name;city\nAda;London\n', { column: 'city' })).toEqual(['London']);
   });
 
-  it('is refused with the number of its columns if the first line is no header', async () => {
-    expect(await refusal('1;2\n3;4\n', { name: 'a.csv' })).toContain(
+  it('is refused with the number of its columns if the first line is no header', () => {
+    expect(refusal('1;2\n3;4\n', { name: 'a.csv' })).toContain(
       'The list has no header: set --column to a number from 1 to 2.',
     );
   });

@@ -10,11 +10,11 @@ const named = { name: 'a.csv' };
 const many = <T>(count: number, of: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => of(n));
 
-it('is not divided by a character that one record of fifteen has', async () => {
+it('is not divided by a character that one record of fifteen has', () => {
   const codes = Array.from({ length: 15 }, (_, n) => code(n));
   const list = codes.map((one, n) => (n === 7 ? `${one}|note` : one)).join('\n');
   for (const name of ['a.txt', 'a.csv']) {
-    const { layout, rows } = await readAll(list, { name });
+    const { layout, rows } = readAll(list, { name });
     expect(layout.columns).toHaveLength(1);
     expect(rows.filter((row) => 'code' in row)).toHaveLength(15);
   }
@@ -23,22 +23,22 @@ it('is not divided by a character that one record of fifteen has', async () => {
 describe('a CSV file', () => {
   it.each(['sep=;', '"sep=;"', 'SEP=;'])(
     'may name its delimiter in the first line, as Excel does: %s',
-    async (first) => {
-      const { layout, rows } = await readAll(`${first}\r\ncode;a,b\r\n${code(1)};x,y\r\n`);
+    (first) => {
+      const { layout, rows } = readAll(`${first}\r\ncode;a,b\r\n${code(1)};x,y\r\n`);
       expect(layout).toMatchObject({ delimiter: ';', columns: ['code', 'a,b'] });
       expect(layout.reasons.join(' ')).toContain('as the first line says');
       expect(rows).toEqual([{ line: 3, code: code(1), columns: [code(1), 'x,y'] }]);
     },
   );
 
-  it('skips and counts rows of empty cells, which spreadsheets leave', async () => {
-    const { rows, tally } = await readAll(`code;a\n;\n${code(1)};x\n\n"";" "\n`, named);
+  it('skips and counts rows of empty cells, which spreadsheets leave', () => {
+    const { rows, tally } = readAll(`code;a\n;\n${code(1)};x\n\n"";" "\n`, named);
     expect(rows.map(({ line }) => line)).toEqual([3]);
     expect(tally.blankLines).toBe(3);
   });
 
-  it('loses an apostrophe before a formula, whether we or a spreadsheet wrote it', async () => {
-    const { rows } = await readAll(`code,note\n'-abc,'=1+1\n-abc,it's\n`, named);
+  it('loses an apostrophe before a formula, whether we or a spreadsheet wrote it', () => {
+    const { rows } = readAll(`code,note\n'-abc,'=1+1\n-abc,it's\n`, named);
     expect(rows.map(({ columns }) => columns)).toEqual([
       ['-abc', '=1+1'],
       ['-abc', "it's"],
@@ -52,8 +52,8 @@ describe('a CSV file', () => {
     ['code;note\n"=""v-n12""";x', 'v-n12', 'a text formula, quoted as in RFC 4180'],
     ['code;note\n="v-n12";1,5', 'v-n12', 'a text formula without the quotes that it needs'],
     ['note;code\nx;="v-n12"', 'v-n12', 'the same in the last cell'],
-  ])('%j has the code %s: %s', async (text, expected, _why) => {
-    const { rows } = await readAll(`${text}\n${text.split('\n')[1]}\n`, named);
+  ])('%j has the code %s: %s', (text, expected, _why) => {
+    const { rows } = readAll(`${text}\n${text.split('\n')[1]}\n`, named);
     expect(rows).toMatchObject([{ code: expected }, { code: expected }]);
   });
 });
@@ -62,8 +62,8 @@ describe('an invalid CSV record', () => {
   const header = 'name,code,note\n';
   const read = (text: string) => readAll(`${header}${text}`, named);
 
-  it('is rejected if it has too many cells, since its code may be in another column', async () => {
-    const { rows } = await read(`Smith, John,${code(1)},x\na,${code(2)},b\n`);
+  it('is rejected if it has too many cells, since its code may be in another column', () => {
+    const { rows } = read(`Smith, John,${code(1)},x\na,${code(2)},b\n`);
     expect(rows).toEqual([
       {
         line: 2,
@@ -75,8 +75,8 @@ describe('an invalid CSV record', () => {
     ]);
   });
 
-  it('is accepted if its surplus cells are empty, or its last cells are missing', async () => {
-    const { rows, tally } = await read(`a,${code(1)},b,,\nc,${code(2)}\nd\n`);
+  it('is accepted if its surplus cells are empty, or its last cells are missing', () => {
+    const { rows, tally } = read(`a,${code(1)},b,,\nc,${code(2)}\nd\n`);
     expect(rows).toEqual([
       { line: 2, code: code(1), columns: ['a', code(1), 'b'] },
       { line: 3, code: code(2), columns: ['c', code(2)] },
@@ -85,11 +85,11 @@ describe('an invalid CSV record', () => {
     expect(tally.notes).toEqual([]);
   });
 
-  it('has misplaced quotes read as characters, with a note; quotes within a cell are fine', async () => {
-    const fine = await read(`5" disk,${code(1)},say "hi"\n`);
+  it('has misplaced quotes read as characters, with a note; quotes within a cell are fine', () => {
+    const fine = read(`5" disk,${code(1)},say "hi"\n`);
     expect(fine.rows[0]?.columns).toEqual(['5" disk', code(1), 'say "hi"']);
     expect(fine.tally.notes).toEqual([]);
-    const { rows, tally } = await read(`"A" B,${code(1)},x\na,${code(2)},"b"\n`);
+    const { rows, tally } = read(`"A" B,${code(1)},x\na,${code(2)},"b"\n`);
     expect(rows.map(({ columns }) => columns)).toEqual([
       ['"A" B', code(1), 'x'],
       ['a', code(2), 'b'],
@@ -99,22 +99,22 @@ describe('an invalid CSV record', () => {
 
   it.each(['', '\nb,"quoted",y', '\nb,"",y,"z"', '\n'])(
     'does not swallow later records after a quote that is never closed: %j',
-    async (end) => {
+    (end) => {
       const rest = many(50, (n) => `a,${code(n)},x`);
       const text = `${header}a,${code(99)},"open\n${rest.join('\n')}${end}`;
-      const codes = await codesOf(text, named);
+      const codes = codesOf(text, named);
       expect(codes.slice(0, 51)).toEqual([code(99), ...rest.map((_, n) => code(n))]);
     },
   );
 
-  it('is named by the line of a quote that is never closed, in a list of any length', async () => {
-    const one = await readAll(`code\n"c\n${many(150_000, (n) => `c${n}`).join('\n')}\n`, named);
+  it('is named by the line of a quote that is never closed, in a list of any length', () => {
+    const one = readAll(`code\n"c\n${many(150_000, (n) => `c${n}`).join('\n')}\n`, named);
     expect(one.rows).toHaveLength(150_001);
     expect(one.tally.notes).toEqual([
       'Line 2 has a quote that is misplaced or never closed: it is read as a character, and each line as a record.',
     ]);
     const text = `${header}a,"${code(1)},x\nb,${code(2)},"y\n${'c,d,e\n'.repeat(20)}f,${code(3)},"z\n`;
-    const { tally } = await readAll(text, named);
+    const { tally } = readAll(text, named);
     expect(tally.notes[0]).toMatch(/^3 lines have a quote .* \(first in line 2\)/);
   });
 
@@ -125,15 +125,15 @@ describe('an invalid CSV record', () => {
       {},
       ['line 2: has 4 cells instead of 3 and extends to line 3: is a quote left open?', code(2)],
     ],
-  ])('%s', async (_what, text, options, codes) => {
-    const read = await codesOf(`${header}${text}`, options);
+  ])('%s', (_what, text, options, codes) => {
+    const read = codesOf(`${header}${text}`, options);
     expect(read).toEqual(expect.arrayContaining(codes));
     expect([read[0], read.at(-1)]).toEqual([codes[0], codes.at(-1)]);
   });
 
-  it('takes little time, whatever its quotes', async () => {
+  it('takes little time, whatever its quotes', () => {
     const hostile = `a",,"c\n`.repeat(200_000);
-    const { tally } = await readAll(`${header}${hostile}`, { ...named, column: 'code' });
+    const { tally } = readAll(`${header}${hostile}`, { ...named, column: 'code' });
     expect(tally.rows + tally.blankLines).toBeGreaterThan(0);
   });
 });
@@ -161,9 +161,9 @@ describe('the header and the column of codes', () => {
     [buyers, 'buyer', 'csv "," header 1', 'as requested'],
     [buyers, ' BUYER', 'csv "," header 1', 'as requested'],
     [buyers, '3', 'csv "," header 2', 'as requested'],
-  ])('are found in %j, column %j: %s, %s', async (text, column, expected, reason) => {
+  ])('are found in %j, column %j: %s, %s', (text, column, expected, reason) => {
     const options = column === undefined ? {} : { column };
-    const { layout, rows } = await readAll(text, { name: 'list.txt', ...options });
+    const { layout, rows } = readAll(text, { name: 'list.txt', ...options });
     const { format, delimiter, header, codeColumn, reasons } = layout;
     const found = [format, JSON.stringify(delimiter), header ? 'header' : 'none', codeColumn];
     expect(found.join(' ')).toBe(expected);
@@ -174,8 +174,8 @@ describe('the header and the column of codes', () => {
   it.each([
     [`code,note,,note,note_2\n${A},a,b,c,d\n`, ['code', 'note', 'column_3', 'note_3', 'note_2']],
     [`a b,${A}\nc d,${B}\n`, ['column_1', 'column_2']],
-  ])('name each column once: %j', async (text, columns) => {
-    expect((await readAll(text)).layout.columns).toEqual(columns);
+  ])('name each column once: %j', (text, columns) => {
+    expect(readAll(text).layout.columns).toEqual(columns);
   });
 
   it.each([
@@ -184,16 +184,16 @@ describe('the header and the column of codes', () => {
     ['numbered columns', 'a b,c-1\nc d,c-2\n', 'column_1', ['a b', 'c d']],
   ])(
     'are not guessed, since a wrong header would lose a code: %s',
-    async (_what, text, column, codes) => {
-      expect(await codesOf(text, { column })).toEqual(codes);
+    (_what, text, column, codes) => {
+      expect(codesOf(text, { column })).toEqual(codes);
     },
   );
 
-  it('may be 1,000 at most, with an error that says so', async () => {
-    const { layout } = await readAll(`code${',x'.repeat(999)}\n${code(1)}\n`, named);
+  it('may be 1,000 at most, with an error that says so', () => {
+    const { layout } = readAll(`code${',x'.repeat(999)}\n${code(1)}\n`, named);
     expect(layout.columns).toHaveLength(1_000);
     const wide = `code${',x'.repeat(13_000)}\n${code(1)}\n`;
-    expect(await refusal(wide, named)).toContain('at most 1000 columns, and this one has 13001');
+    expect(refusal(wide, named)).toContain('at most 1000 columns, and this one has 13001');
   });
 
   const [columns, several] = ['purchase_code,b', 'several columns may hold the codes'];
@@ -212,13 +212,13 @@ describe('the header and the column of codes', () => {
     [`${columns}\n${dated}`, { column: '3' }, 'there is no column "3"'],
     [three, { column: 'code' }, 'a number from 1 to 3'],
     ['code,code\na1,b2\n', { column: 'code' }, '1 or 2'],
-  ])('are refused if they are unclear: %j', async (text, options, problem) => {
-    expect(await refusal(text, options)).toContain(problem);
+  ])('are refused if they are unclear: %j', (text, options, problem) => {
+    expect(refusal(text, options)).toContain(problem);
   });
 
-  it('are shown without control characters and shortened', async () => {
+  it('are shown without control characters and shortened', () => {
     const text = `a\u001B[2J,b\u202E,${'c'.repeat(500)}\n${three}`;
-    const message = await refusal(text, { column: 'x' });
+    const message = refusal(text, { column: 'x' });
     for (const control of ['\u001B', '\u202E']) expect(message).not.toContain(control);
     expect(message.length).toBeLessThan(300);
   });
@@ -250,14 +250,14 @@ describe('any table', () => {
     ),
   });
 
-  it('is read cell by cell, whatever its delimiter, quotes, line ends and encoding', async () => {
-    await fc.assert(
-      fc.asyncProperty(table, style, async (records, { encode, end, lastEnd, ...csv }) => {
+  it('is read cell by cell, whatever its delimiter, quotes, line ends and encoding', () => {
+    fc.assert(
+      fc.property(table, style, (records, { encode, end, lastEnd, ...csv }) => {
         const names = (records[0] ?? []).slice(1).map((_, n) => `column ${n}`);
         const header = ['purchase_code', ...names];
         const ends = { record_delimiter: end, eof: lastEnd, quote_record_delimiter: true };
         const text = stringify([header, ...records], { ...csv, ...ends });
-        const { rows, layout } = await readAll(encode(text));
+        const { rows, layout } = readAll(encode(text));
         const { delimiter } = csv;
         expect(layout).toMatchObject({ delimiter, header: true, columns: header, codeColumn: 0 });
         let line = 2;
@@ -272,15 +272,15 @@ describe('any table', () => {
     );
   });
 
-  it('is read to its end, whatever its characters', async () => {
+  it('is read to its end, whatever its characters', () => {
     const junk = fc.string({
       unit: fc.constantFrom(...['"', ',', '\n', '\r', 'a', '1', "'", ' ']),
       minLength: 1,
     });
-    await fc.assert(
-      fc.asyncProperty(junk, async (rest) => {
+    fc.assert(
+      fc.property(junk, (rest) => {
         const text = `code,b,c\n${code(1)},x,y\n${rest}`;
-        const { rows } = await readAll(text, { name: 'a.csv' });
+        const { rows } = readAll(text, { name: 'a.csv' });
         expect(rows[0]).toMatchObject({ line: 2, code: code(1) });
       }),
       { numRuns: 500 },

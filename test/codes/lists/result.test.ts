@@ -132,7 +132,7 @@ it('a result in CSV is read back with every cell unchanged, and written again th
     fc.asyncProperty(records, options, async (records, options) => {
       const rows = records.map((cells) => row(cells));
       const csv = await written('csv', ['code', 'note'], rows, options);
-      const read = await readAll(csv, { name: 'r.csv', column: 'code' });
+      const read = readAll(csv, { name: 'r.csv', column: 'code' });
       const { columns } = read.layout;
       expect(columns).toEqual(['code', 'note', ...RESULT_COLUMNS.map(({ name }) => name)]);
       expect(read.rows.map(({ columns }) => columns.slice(0, 2))).toEqual(records);

@@ -1,37 +1,41 @@
-import { parseList } from '../../../src/codes/lists/parse-list.js';
-import type { List, ListOptions } from '../../../src/codes/lists/types.js';
+import { entriesOf, readText } from '../../../src/codes/lists/parse.js';
+import type { Entry, List, ListOptions } from '../../../src/codes/lists/types.js';
+import { cellMasker } from '../../../src/domain/redact.js';
 import { UserError } from '../../../src/domain/user-error.js';
 
 type Written = string | Uint8Array;
 type Options = Partial<ListOptions>;
 
-/** Reads a list as `readList` does, without its thread. */
-export async function parsed(bytes: Buffer, options: ListOptions): Promise<List> {
-  const { layout, workbook, entries, end } = await parseList(bytes, options);
-  const all = [...entries];
-  const kept = workbook === null ? null : { ...workbook, bytes };
-  return { name: options.name, layout, entries: all, ...end(), workbook: kept };
+/** Reads a text as `readList` does, without its thread. */
+export function parsed(bytes: Buffer, { name, keys = [], format, column }: ListOptions): List {
+  const mask = cellMasker(keys);
+  const reading = readText(bytes, { name, mask, format, column: column && mask(column) });
+  const entries: Entry[] = [];
+  const all = entriesOf(reading, mask);
+  let next = all.next();
+  for (; next.done !== true; next = all.next()) entries.push(next.value);
+  return { name, layout: reading.layout, entries, ...next.value, workbook: null };
 }
 
 /** Reads a list. */
-export async function readAll(list: Written, options: Options = {}) {
+export function readAll(list: Written, options: Options = {}) {
   const bytes = Buffer.from(list as string);
-  const { entries, layout, ...counts } = await parsed(bytes, { name: 'stdin', ...options });
+  const { entries, layout, ...counts } = parsed(bytes, { name: 'stdin', ...options });
   return { layout, rows: entries, tally: { rows: entries.length, ...counts } };
 }
 
 /** The code of each row, or `line N: …` for a rejected one. */
-export async function codesOf(list: Written, options: Options = {}): Promise<string[]> {
-  const { rows } = await readAll(list, options);
+export function codesOf(list: Written, options: Options = {}): string[] {
+  const { rows } = readAll(list, options);
   return rows.map((entry) =>
     'code' in entry ? entry.code : `line ${entry.line}: ${entry.rejected}`,
   );
 }
 
 /** Problem and remedy of the error that reading the list throws. */
-export async function refusal(list: Written, options: Options = {}): Promise<string> {
+export function refusal(list: Written, options: Options = {}): string {
   try {
-    await readAll(list, options);
+    readAll(list, options);
   } catch (error) {
     if (error instanceof UserError) return `${error.message} → ${error.remedy}`;
     throw error;

@@ -1,10 +1,12 @@
+import { writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../../../src/domain/secret.js';
-import { code, codesOf, readAll, refusal } from './support.js';
+import { codesMarket, freePath, printed, run, settings } from '../../cli/support.js';
+import { KEY, useMirror } from '../../support/mirror.js';
+import { code } from './support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from './zip.js';
 
-const OPTIONS = { name: 'list.xlsx' };
+const mirror = useMirror();
 const [A, B] = [code(1), code(2)];
 
 function row(number: number, cells: string): string {
@@ -13,8 +15,32 @@ function row(number: number, cells: string): string {
 
 const HEADER = row(1, inline('A1', 'name') + inline('B1', 'purchase code'));
 
+function fileOf(book: Buffer): string {
+  const path = freePath('xlsx');
+  writeFileSync(path, book);
+  return path;
+}
+
+/** The lines of a workbook’s list, with their cells by column and why they have no code; and what is said of the reading. */
+async function listIn(book: Buffer, ...options: string[]) {
+  const sim = await codesMarket(mirror());
+  const env = settings(mirror().databaseUrl, sim.url);
+  const args = ['codes', 'check', fileOf(book), '--detach', '--yes', ...options];
+  const { code, stderr } = await run(args, env);
+  expect(code, stderr).toBe(0);
+  const json = await printed(['audits', 'export', await mirror().newestAudit(), '--json'], env);
+  return { said: stderr, rows: JSON.parse(json) as Record<string, unknown>[] };
+}
+
+/** What is said of the reading. */
+async function reading(book: Buffer, ...options: string[]): Promise<string> {
+  const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
+  const { stderr } = await run(['codes', 'check', fileOf(book), '--dry-run', ...options], env);
+  return stderr;
+}
+
 describe('a list in an Excel workbook', () => {
-  it('is found by its header, with text in every notation that programs use', async () => {
+  it('has text in every notation that programs use, also with namespace prefixes; blank rows are skipped', async () => {
     const texts =
       `<si><t>Ada</t></si><si><r><rPr/><t>Ada </t></r><r><t>King</t></r><rPh><t>no</t></rPh></si>` +
       `<si><t xml:space="preserve"> a_x000D_b &amp; &#x63;<![CDATA[<d>]]></t></si>`;
@@ -22,126 +48,68 @@ describe('a list in an Excel workbook', () => {
       HEADER +
       row(2, `<c r="A2" t="s"><v>0</v></c>${inline('B2', A)}`) +
       row(4, `<c r="A4" t="s"><v>1</v></c><c r="B4" t="str"><f>X()</f><v>${B}</v></c>`) +
-      `<row><c t="s"><v>2</v></c><c t="inlineStr"><is><t>x-</t><phoneticPr/></is></c></row>`;
-    const { rows: read, layout, tally } = await readAll(await workbookOf(rows, texts), OPTIONS);
-    expect(layout).toMatchObject({
-      format: 'xlsx',
-      columns: ['name', 'purchase code'],
-      codeColumn: 1,
+      `<row><c t="s"><v>2</v></c><c t="inlineStr"><is><t>x-1</t><phoneticPr/></is></c></row>` +
+      row(9, '<c r="A9" s="1"/>') +
+      row(10, inline('B10', code(3)) + inline('F10', 'right of the table'));
+    const files = workbookFiles([{ name: 'S', rows }], { texts });
+    const prefixed = Object.entries(files).map(([name, xml]) => {
+      const isSheet = name === 'xl/worksheets/sheet1.xml';
+      const changed = xml.replace('xmlns=', 'xmlns:x=').replaceAll(/<(\/?)(?=\w)/g, '<$1x:');
+      return [name, isSheet ? changed : xml] as const;
     });
-    expect(layout.reasons[0]).toBe('The list is sheet "Sheet1", the only sheet.');
-    expect(read).toEqual([
-      { line: 2, code: A, columns: ['Ada', A] },
-      { line: 4, code: B, columns: ['Ada King', B] },
-      { line: 5, code: 'x-', columns: [' a\rb & c<d>', 'x-'] },
-    ]);
-    expect(tally).toMatchObject({ rows: 3, rejected: 0 });
-  });
-
-  it('may have namespace prefixes, and come in pieces of any size', async () => {
-    const files = workbookFiles([{ name: 'S', rows: HEADER + row(2, inline('B2', A)) }]);
-    const sheet = files['xl/worksheets/sheet1.xml'] ?? '';
-    const prefixed = sheet.replace('xmlns=', 'xmlns:x=').replaceAll(/<(\/?)(?=\w)/g, '<$1x:');
-    const bytes = await zipOf({ ...files, 'xl/worksheets/sheet1.xml': prefixed });
-    expect(await codesOf(bytes, { ...OPTIONS })).toEqual([A]);
-  });
-
-  const [NUMBER, DATE] = [/^Excel has converted this code to a number/, /to a date/];
-  it.each<[what: string, cell: string, why: string | RegExp]>([
-    [
-      'a short number',
-      '<c r="B2"><v>1.23456789012346E+17</v></c>',
-      'Excel has shortened this number',
-    ],
-    ['a short number as text', inline('B2', '1.23457E+17'), 'Excel has shortened this number'],
-    ['a number', '<c r="B2"><v>4711</v></c>', NUMBER],
-    ['the number of a formula', '<c r="B2"><f>1+1</f><v>2</v></c>', NUMBER],
-    ['money', '<c r="B2" s="3"><v>4711</v></c>', NUMBER],
-    ['a date', '<c r="B2" s="1"><v>45000</v></c>', DATE],
-    ['a date in a custom format', '<c r="B2" s="2"><v>45000.5</v></c>', DATE],
-    ['a date as text', '<c r="B2" t="d"><v>2026-11-23</v></c>', DATE],
-    ['TRUE', '<c r="B2" t="b"><v>1</v></c>', /TRUE or FALSE instead of a code/],
-    ['an error', '<c r="B2" t="e"><v>#N/A</v></c>', /an Excel error instead of a code/],
-    ['a formula without a result', '<c r="B2"><f>A1</f></c>', /a formula without its result/],
-    ['nothing', '', 'the code is empty'],
-    ['a control character', inline('B2', 'a_x0001_b'), /^the code /],
-  ])('has a row rejected if its cell has %s instead of a code', async (_, cell, why) => {
-    const rows =
-      HEADER + row(7, inline('A7', 'x') + cell.replaceAll('B2', 'B7')) + row(8, inline('B8', A));
-    const { rows: read } = await readAll(await workbookOf(rows), OPTIONS);
-    const rejected: unknown = typeof why === 'string' ? why : expect.stringMatching(why);
-    expect(read[0]).toMatchObject({ line: 7, rejected });
-    expect(read[1]).toMatchObject({ line: 8, code: A });
-  });
-
-  it('has a row rejected if its only cell is a formula without a result', async () => {
-    const formula = (n: number) => row(n, `<c r="A${n}"><f>B${n}</f></c>`);
-    const reason = expect.stringMatching(/a formula without its result/) as string;
-    for (const head of [row(1, inline('A1', 'code')), '']) {
-      const bytes = await workbookOf(`${head}${formula(2)}${formula(3)}`);
-      const { rows: read, tally } = await readAll(bytes, { ...OPTIONS, column: '1' });
-      expect(read.map((one) => 'rejected' in one && one.rejected)).toEqual([reason, reason]);
-      expect(tally).toMatchObject({ rejected: 2, blankLines: 0 });
+    for (const book of [files, Object.fromEntries(prefixed)]) {
+      const { rows: read, said } = await listIn(await zipOf(book));
+      expect(read).toMatchObject([
+        { name: 'Ada', 'purchase code': A },
+        { name: 'Ada King', 'purchase code': B },
+        { name: ' a\rb & c<d>', 'purchase code': 'x-1' },
+        { name: '', 'purchase code': code(3), column_6: 'right of the table' },
+      ]);
+      expect(said).toContain('The list is sheet "S", the only sheet.\n');
+      expect(said).toContain('  1 blank line skipped\n');
     }
   });
 
-  it.each([
-    ['<c r="A2"><v>19.989999999999998</v></c>', '19.99'],
-    ['<c r="A2"><v>1E-3</v></c>', '0.001'],
-    ['<c r="A2" t="b"><v>0</v></c>', 'FALSE'],
-    ['<c r="A2" t="e"><v>#N/A</v></c>', '#N/A'],
-    ['<c r="A2" s="1"><v>1</v></c>', '1900-01-01'],
-    ['<c r="A2" s="1"><v>59</v></c>', '1900-02-28'],
-    ['<c r="A2" s="1"><v>61</v></c>', '1900-03-01'],
-    ['<c r="A2" s="1"><v>46349</v></c>', '2026-11-23'],
-    ['<c r="A2" s="2"><v>46349.5868055556</v></c>', '2026-11-23 14:05:00'],
-    ['<c r="A2" s="2"><v>0.75</v></c>', '18:00:00'],
-    ['<c r="A2" s="1"><v>-1</v></c>', '-1'],
-    ['<c r="A2" s="1"><v>99999999</v></c>', '99999999'],
-    ['<c r="A2" s="3"><v>2.5</v></c>', '2.5'],
-  ])('has other cells as Excel shows them: %s', async (cell, text) => {
-    const bytes = await workbookOf(HEADER + row(2, cell + inline('B2', A)));
-    const { rows } = await readAll(bytes, OPTIONS);
-    expect(rows[0]?.columns).toEqual([text, A]);
+  it('has rows rejected whose cell is no code as it was entered', async () => {
+    const cases: readonly [cell: string, why: RegExp][] = [
+      ['<c r="B2"><v>1.23456789012346E+17</v></c>', /^Excel has shortened this number$/],
+      [inline('B2', '1.23457E+17'), /^Excel has shortened this number$/],
+      ['<c r="B2"><f>1+1</f><v>2</v></c>', /^Excel has converted this code to a number/],
+      ['<c r="B2" s="3"><v>4711</v></c>', /^Excel has converted this code to a number/],
+      ['<c r="B2" s="1"><v>45000</v></c>', /to a date/],
+      ['<c r="B2" s="2"><v>45000.5</v></c>', /to a date/],
+      ['<c r="B2"><f>A1</f></c>', /a formula without its result/],
+      ['', /^the code is empty$/],
+      [inline('B2', 'a_x0001_b'), /^the code has the control character/],
+    ];
+    const rows = cases.map(([cell], n) =>
+      row(n + 2, inline(`A${n + 2}`, 'x') + cell.replaceAll('B2', `B${n + 2}`)),
+    );
+    const said = await reading(await workbookOf(HEADER + rows.join('')));
+    const reasons = [...said.matchAll(/^ {4}row (\d+): (.*)$/gm)];
+    expect(reasons.map(([, number]) => Number(number))).toEqual(cases.map((_, n) => n + 2));
+    for (const [at, [, why]] of cases.entries()) expect(reasons[at]?.[2]).toMatch(why);
+    const formulas = [2, 3].map((n) => row(n, `<c r="A${n}"><f>B${n}</f></c>`));
+    const book = await workbookOf(row(1, inline('A1', 'code')) + formulas.join(''));
+    expect(await reading(book)).toContain('2 lines: 0 codes to check, 2 rejected\n');
   });
 
-  it('may have dates since 1904, as old workbooks from a Mac do', async () => {
-    const rows = HEADER + row(2, `<c r="A2" s="1"><v>44887</v></c>${inline('B2', A)}`);
-    const bytes = await workbookOf(rows, '', '<workbookPr date1904="1"/>');
-    expect((await readAll(bytes, OPTIONS)).rows[0]?.columns[0]).toBe('2026-11-23');
-  });
-
-  it('keeps cells right of the table, and has blank rows counted', async () => {
-    const many = Array.from({ length: 1000 }, (_, n) => row(n + 2, inline(`B${n + 2}`, code(n))));
-    const last =
-      row(1100, '<c r="A1100" s="1"/>') + row(1101, inline('B1101', B) + inline('F1101', 'note'));
-    const { rows, tally } = await readAll(await workbookOf(HEADER + many.join('') + last), OPTIONS);
-    expect(rows.at(-1)).toEqual({ line: 1101, code: B, columns: ['', B, '', '', '', 'note'] });
-    expect(tally).toMatchObject({ rows: 1001, blankLines: 1, notes: [] });
-  });
-
-  it('is read with every cell unchanged, whatever its rows and texts', async () => {
-    const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((text) => text.trim() !== '');
+  it('is read with every cell unchanged, whatever its texts', async () => {
+    const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((one) => one.trim() !== '');
     const record = fc.array(fc.option(text, { nil: '' }), { minLength: 3, maxLength: 3 });
-    const table = fc.array(record, { minLength: 1 });
-    const xmlOf = (number: number, cells: readonly string[]): string => {
-      const xml = cells.map((text, at) =>
-        text === '' ? '' : inline(`${'ABCD'[at]}${number}`, escaped(text)),
+    const records = fc.sample(record, 300);
+    const xmlOf = (number: number, cells: readonly string[]): string =>
+      row(
+        number,
+        cells
+          .map((one, at) => (one === '' ? '' : inline(`${'ABCD'[at]}${number}`, escaped(one))))
+          .join(''),
       );
-      return row(number, xml.join(''));
-    };
-    await fc.assert(
-      fc.asyncProperty(table, fc.integer({ min: 1, max: 5 }), async (records, gap) => {
-        const expected = records.map((cells, n) => ({
-          line: 1 + (n + 1) * gap,
-          columns: [...cells, code(n)],
-        }));
-        const xml = expected.map(({ line, columns }) => xmlOf(line, columns));
-        const bytes = await workbookOf(xmlOf(1, ['a', 'b', 'c', 'code']) + xml.join(''));
-        const { rows } = await readAll(bytes, { ...OPTIONS });
-        expect(rows.map(({ line, columns }) => ({ line, columns }))).toEqual(expected);
-      }),
-      { numRuns: 50 },
+    const rows = records.map((cells, n) => xmlOf(3 * n + 2, [...cells, code(n)]));
+    const names = ['first', 'second', 'third', 'code'];
+    const { rows: read } = await listIn(await workbookOf(xmlOf(1, names) + rows.join('')));
+    expect(read.map((one) => names.map((name) => one[name]))).toEqual(
+      records.map((cells, n) => [...cells, code(n)]),
     );
   });
 });
@@ -161,73 +129,95 @@ describe('the sheet', () => {
   const notes =
     row(1, inline('A1', 'Dear colleagues')) +
     row(2, inline('A2', 'see below') + inline('B2', 'please'));
-  const book = (...hidden: string[]) =>
+  const codes = HEADER + row(2, inline('B2', A));
+  const cover = row(1, inline('A1', 'Customers 2026'));
+  const keys = row(1, inline('A1', 'Kennung')) + row(2, inline('A2', 'x-1'));
+  const titled =
+    row(1, inline('A1', 'Title')) + row(3, inline('A3', 'code')) + row(4, inline('A4', A));
+  type Sheets = readonly (readonly [name: string, rows: string, attributes?: string])[];
+  const book: Sheets = [
+    ['Read me', notes],
+    ['Old', codes, 'state="veryHidden"'],
+    ['Customers', codes],
+    ['\u202Eevil', codes],
+  ];
+  const bookOf = (sheets: Sheets) =>
     zipOf(
-      workbookFiles([
-        { name: 'Read me', rows: notes },
-        { name: 'Old', rows: HEADER + row(2, inline('B2', B)), attributes: 'state="veryHidden"' },
-        { name: 'Customers', rows: HEADER + row(2, inline('B2', A)) },
-        ...hidden.map((name) => ({ name, rows: HEADER + row(2, inline('B2', A)) })),
-      ]),
+      workbookFiles(sheets.map(([name, rows, attributes = '']) => ({ name, rows, attributes }))),
     );
 
-  it.each([
-    [undefined, A, 'sheet "Customers", the first with a column of codes'],
-    ['customers', A, 'sheet "Customers", as requested'],
-    ['3', A, 'sheet "Customers", as requested'],
-    ['Old', B, 'sheet "Old", as requested'],
-  ])(
-    'is the requested one, else the first visible one with a column of codes: %s',
-    async (sheet, expected, reason) => {
-      const options = { ...OPTIONS, ...(sheet === undefined ? {} : { sheet }) };
-      const { rows, layout } = await readAll(await book(), options);
-      expect(rows).toMatchObject([{ code: expected }]);
-      expect(layout.reasons[0]).toContain(reason);
-    },
-  );
-
-  it('is not a cover sheet, whose only column has no code', async () => {
-    const cover = { name: 'Cover', rows: row(1, inline('A1', 'Customers 2026')) };
-    const list = { name: 'List', rows: HEADER + row(2, inline('B2', A)) };
-    const { rows } = await readAll(await zipOf(workbookFiles([cover, list])));
-    expect(rows).toMatchObject([{ code: A }]);
-    const alone = await readAll(await zipOf(workbookFiles([cover, { ...cover, name: 'More' }])));
-    expect(alone.layout.reasons[0]).toContain('sheet "Cover"');
-  });
-
-  it('is the one that has the requested column, also after one with codes', async () => {
-    const codes = { name: 'Codes', rows: HEADER + row(2, inline('B2', A)) };
-    const keys = {
-      name: 'Keys',
-      rows: row(1, inline('A1', 'Kennung')) + row(2, inline('A2', 'x-1')),
-    };
-    const bytes = await zipOf(workbookFiles([codes, keys]));
-    const { rows, layout } = await readAll(bytes, { name: 'a.xlsx', column: 'kennung' });
-    expect(rows).toMatchObject([{ code: 'x-1' }]);
-    expect(layout.reasons[0]).toContain('sheet "Keys"');
-  });
-
-  it('that does not exist is refused with the names of all sheets', async () => {
-    const message = await refusal(await book('\u202Eevil'), { ...OPTIONS, sheet: 'Kunden' });
-    expect(message).toContain('there is no sheet "Kunden"');
-    expect(message).toContain('The sheets are "Read me", "Old", "Customers", "\uFFFDevil"');
-  });
-
-  it('is refused with the problem of the first one if none has codes', async () => {
-    const sheets = [
-      { name: 'One', rows: notes },
-      { name: 'Two', rows: '' },
-    ];
-    const bytes = await zipOf(workbookFiles(sheets));
-    expect(await refusal(bytes, OPTIONS)).toMatch(
-      /^sheet "One": no column looks like purchase codes → .*The sheets are "One", "Two"/,
-    );
-  });
-
-  it('can be requested only of workbooks', async () => {
-    expect(await refusal('code\nx-1\n', { sheet: 'a' })).toContain('there is no sheet in a list');
+  it.each<[what: string, sheets: Sheets, options: string[], said: string | RegExp]>([
+    [
+      'the first with a column of codes',
+      book,
+      [],
+      '"Customers", the first with a column of codes.',
+    ],
+    ['the one that is named', book, ['--sheet', 'customers'], '"Customers", as requested.'],
+    ['the one that is numbered', book, ['--sheet', '3'], '"Customers", as requested.'],
+    ['a hidden one if it is named', book, ['--sheet', 'Old'], '"Old", as requested.'],
+    [
+      'no cover',
+      [
+        ['Cover', cover],
+        ['List', codes],
+      ],
+      [],
+      'sheet "List"',
+    ],
+    [
+      'a cover if there is nothing else',
+      [
+        ['Cover', cover],
+        ['More', cover],
+      ],
+      [],
+      'sheet "Cover"',
+    ],
+    [
+      'the one with the requested column',
+      [
+        ['Codes', codes],
+        ['Keys', keys],
+      ],
+      ['--column', 'kennung'],
+      'sheet "Keys"',
+    ],
+    [
+      'no sheet of notes before a list with a title',
+      [
+        ['Notes', cover],
+        ['List', titled],
+      ],
+      [],
+      /sheet "List".*Line 3 is the header: .* The line above it is left out/s,
+    ],
+    [
+      'one that exists: the error names all',
+      book,
+      ['--sheet', 'Kunden'],
+      'there is no sheet "Kunden"\n  → The sheets are "Read me", "Old", "Customers", "\uFFFDevil"',
+    ],
+    [
+      'one with codes: the error has the problem of the first',
+      [
+        ['One', notes],
+        ['Two', ''],
+      ],
+      [],
+      /error: sheet "One": no column looks like purchase codes\n.*The sheets are "One", "Two"/,
+    ],
+  ])('is %s', async (_, sheets, options, said) => {
+    expect(await reading(await bookOf(sheets), ...options)).toMatch(said);
   });
 });
+
+/** What is said about a file that is no list. */
+async function refusal(book: Buffer, ...options: string[]): Promise<string> {
+  const { code, stderr } = await run(['codes', 'check', fileOf(book), ...options], {});
+  expect(code).toBe(2);
+  return stderr;
+}
 
 /** Sets a 4-byte field in the central directory's entry of this name. */
 function forged(zip: Buffer, name: string, offset: number, value: number): Buffer {
@@ -286,30 +276,18 @@ describe('a malicious workbook', () => {
       DAMAGED,
     ],
   ])('is refused: %s', async (_, make, problem) => {
-    expect(await refusal(await make(), OPTIONS)).toContain(problem);
+    expect(await refusal(await make())).toContain(problem);
   });
 
-  it('is not kept for its result if any of its parts holds an API key', async () => {
-    const key = 'k3y0123456789abcdef<&';
-    const rows = `<row>${inline('A1', key.replaceAll('&', '&amp;').replaceAll('<', '&lt;'))}</row>`;
-    const options = { ...OPTIONS, keys: [new Secret(key)] };
-    const files = { ...good(), 'xl/worksheets/sheet2.xml': rows };
-    const { tally } = await readAll(await zipOf(files), options);
-    expect(tally).toMatchObject({
-      workbook: null,
-      notes: [expect.stringContaining('holds an API key')],
-    });
-    expect((await readAll(await zipOf(good()), options)).tally.workbook).not.toBeNull();
-  });
-
-  it('has API keys masked in cells and sheet names', async () => {
-    const key = 'kEy0123456789abcdefKEY0123456789';
-    const keys = [new Secret(key)];
-    const rows = HEADER + row(2, inline('A2', key) + inline('B2', key));
-    const bytes = await zipOf(workbookFiles([{ name: key, rows }]));
-    const { rows: read, layout } = await readAll(bytes, { ...OPTIONS, keys });
-    expect(JSON.stringify({ read, layout })).not.toContain(key);
-    expect(await refusal(bytes, { ...OPTIONS, keys, sheet: 'x' })).not.toContain(key);
+  it('is not kept for its result if any of its parts holds an API key, which is masked everywhere', async () => {
+    const note = 'The workbook holds an API key: its result is a new workbook';
+    const elsewhere = { ...good(), 'xl/worksheets/sheet2.xml': row(1, inline('A1', KEY)) };
+    const cells = HEADER + row(2, inline('A2', KEY) + inline('B2', KEY));
+    const named = workbookFiles([{ name: KEY, rows: cells }]);
+    for (const book of [elsewhere, named]) expect(await reading(await zipOf(book))).toContain(note);
+    expect(await reading(await zipOf(good()))).not.toContain(note);
+    const unknown = await reading(await zipOf(named), '--sheet', 'x');
+    expect(unknown).toContain('The sheets are "[secret]"');
   });
 });
 
@@ -338,27 +316,29 @@ describe('a file that is no readable workbook', () => {
     [
       'of the old kind',
       () => OLD,
-      'of the old kind (.xls), or one with a password, not a list of codes → Save it in Excel as .xlsx',
+      'of the old kind (.xls), or one with a password, not a list of codes\n  → Save it in Excel as .xlsx',
     ],
     [
       'with a password',
       withPassword,
-      'an Excel workbook with a password, not a list of codes → Remove the password',
+      'an Excel workbook with a password, not a list of codes\n  → Remove the password',
     ],
     ['with a password of the archive', withZipPassword, 'the workbook has a password'],
-    ['in the binary form', binary, 'binary form (.xlsb) → Save it in Excel'],
+    ['in the binary form', binary, 'binary form (.xlsb)\n  → Save it in Excel'],
     ['of words', document, 'an Office document, but not an Excel workbook'],
     ['that is cut off', cutOff, 'damaged or cut off'],
     ['with a damaged sheet', damaged, 'damaged or cut off'],
     ['without rows', () => workbookOf(''), 'the list is empty'],
     ['with only a header', () => workbookOf(HEADER), 'only a header'],
   ])('is refused with the reason: one %s', async (_, make, problem) => {
-    expect(await refusal(await make(), OPTIONS)).toContain(problem);
+    expect(await refusal(await make())).toContain(problem);
   });
 
-  it('is refused if another format is requested, and so is text as a workbook', async () => {
-    const bytes = await workbookOf(HEADER + row(2, inline('B2', A)));
-    expect(await refusal(bytes, { format: 'csv' })).toContain('Leave --input-format out');
-    expect(await refusal('a\nb\n', { format: 'xlsx' })).toContain('is not an Excel workbook');
+  it('is refused as another format, and so is text as a workbook or with a sheet', async () => {
+    const book = await workbookOf(HEADER + row(2, inline('B2', A)));
+    expect(await refusal(book, '--input-format', 'csv')).toContain('Leave --input-format out');
+    const text = Buffer.from('a\nb\n');
+    expect(await refusal(text, '--input-format', 'xlsx')).toContain('is not an Excel workbook');
+    expect(await refusal(text, '--sheet', 'a')).toContain('there is no sheet in a list');
   });
 });

@@ -1,7 +1,8 @@
 import { isUserError } from '../domain/user-error.js';
 import { busyOutcome, errorOutcome, problemAction, INTERRUPTED_PROBLEM } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
-import { dropAsked, readRequest, type Wanted } from './requests-store.js';
+import type { Wanted } from './requests.js';
+import { dropAsked, readRequest } from './requests-store.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItem } from './sync-item.js';
 import { syncItems } from './sync-items.js';

@@ -3,12 +3,8 @@ import { onlyRow } from '../db/connection.js';
 import { sellerIsLocked } from '../db/locks.js';
 import { LATEST_BELIEVED } from '../db/moments.js';
 import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
+import type { OpenRequest, RunFacts, SellerFacts, Wanted } from './requests.js';
 import { ensureSeller } from './sellers-store.js';
-
-/** What can be asked for: account and items, one of them, or one item. */
-export type Wanted =
-  | { readonly kind: 'sync' | 'account' | 'items' }
-  | { readonly kind: 'item'; readonly itemId: number };
 
 /** The kinds of runs that answer. */
 export function runKindsOf(kind: Wanted['kind']): readonly RunKind[] {
@@ -74,16 +70,6 @@ export async function readRequest(
   return rows[0] ?? { askedBy: null, attempts: 0 };
 }
 
-/** A part of a request of which not all parts are answered. */
-export interface OpenRequest {
-  readonly seller: string;
-  readonly kind: RunKind;
-  readonly itemId: number | null;
-  readonly dueAt: Date;
-  /** When its run, which failed, is tried again; null: at once, or it is answered. */
-  readonly retryAt: Date | null;
-}
-
 /** What people asked these sellers' runs for within two days, and not all of whose parts are answered. */
 export async function listOpenRequests(
   { pool }: Db,
@@ -105,31 +91,6 @@ export async function listOpenRequests(
     [sellers],
   );
   return rows.map((row) => ({ ...row, itemId: row.itemId === null ? null : Number(row.itemId) }));
-}
-
-/** What was done about a kind of run, as far as schedules ask. */
-export interface RunFacts {
-  /** Start of the newest run that succeeded or was held. */
-  readonly goodAt: Date | null;
-  /** The newest run for a time of a schedule. */
-  readonly last: {
-    readonly dueAt: Date;
-    readonly state: Exclude<RunState, 'asked'>;
-    readonly retryAt: Date | null;
-    /** A run in state `running` whose process died has no lock. */
-    readonly isLocked: boolean;
-  } | null;
-}
-
-export interface SellerFacts {
-  readonly seller: string;
-  readonly createdAt: Date;
-  /** Whether schedules leave it alone. */
-  readonly isParked: boolean;
-  readonly recheckDueAt: Date | null;
-  readonly isRechecking: boolean;
-  readonly account: RunFacts;
-  readonly items: RunFacts;
 }
 
 /** What schedules ask about sellers. Moments that are ahead of the database's clock don't count. */

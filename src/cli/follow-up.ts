@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { App } from '../app.js';
-import type { Wanted } from '../catalogue/requests-store.js';
+import type { Wanted } from '../catalogue/requests.js';
 import { silentLog, type Log } from '../domain/log.js';
 import { printNote, userName } from './console.js';
 import { type CommandApp, openQueuesOf } from './execute.js';

@@ -1,7 +1,7 @@
 import { UserError } from '../domain/user-error.js';
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
-import type { Wanted } from '../catalogue/requests-store.js';
+import type { Wanted } from '../catalogue/requests.js';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';

@@ -1,5 +1,6 @@
 import type { App } from '../app.js';
-import { askRuns, type Wanted } from '../catalogue/requests-store.js';
+import type { Wanted } from '../catalogue/requests.js';
+import { askRuns } from '../catalogue/requests-store.js';
 import { hostName } from '../domain/address.js';
 import type { Queues } from './queue/queues.js';
 

@@ -1,39 +1,76 @@
-import { createTask, validateDetailed } from 'node-cron';
-
 /** Characters of an expression. A list of all possible values is shorter. */
 const MAX_LENGTH = 500;
 
-const NUMBER = String.raw`\d{1,2}`;
 const MONTHS =
-  'jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?';
-const WEEKDAYS =
-  'sun(?:day)?|mon(?:day)?|tue(?:sday)?|wed(?:nesday)?|thu(?:rsday)?|fri(?:day)?|sat(?:urday)?';
+  'january february march april may june july august september october november december';
+const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday';
 
-/**
- * Matches one value in a field's list. The library also accepts other notations, with surprising meanings:
- * `2*` as 20 to 23, `janfeb` as December.
- */
-function shape(value: string, more = '(?!)'): RegExp {
-  const v = `(?:${value})`;
-  return new RegExp(`^(?:\\*(?:/${NUMBER})?|${v}(?:-${v}(?:/${NUMBER})?)?|${more})$`, 'i');
+/** What a field of an expression may hold. */
+interface Field {
+  readonly name: string;
+  readonly min: number;
+  readonly max: number;
+  /** The names of its values, in order. */
+  readonly names?: readonly string[];
+  readonly allowed: string;
 }
 
-const CRON_FIELDS = [
-  { name: 'second', shape: shape(NUMBER), allowed: '0 to 59' },
-  { name: 'minute', shape: shape(NUMBER), allowed: '0 to 59' },
-  { name: 'hour', shape: shape(NUMBER), allowed: '0 to 23' },
+const FIELDS: readonly Field[] = [
+  { name: 'second', min: 0, max: 59, allowed: '0 to 59' },
+  { name: 'minute', min: 0, max: 59, allowed: '0 to 59' },
+  { name: 'hour', min: 0, max: 23, allowed: '0 to 23' },
+  { name: 'day of the month', min: 1, max: 31, allowed: '1 to 31, or L for the last' },
   {
-    name: 'day of the month',
-    shape: shape(NUMBER, `\\?|L|L-${NUMBER}|${NUMBER}W|LW`),
-    allowed: '1 to 31, or L for the last',
+    name: 'month',
+    min: 1,
+    max: 12,
+    names: MONTHS.split(' '),
+    allowed: '1 to 12, or jan to dec',
   },
-  { name: 'month', shape: shape(`${NUMBER}|${MONTHS}`), allowed: '1 to 12, or jan to dec' },
   {
     name: 'day of the week',
-    shape: shape(`${NUMBER}|${WEEKDAYS}`, `\\?|[0-7]L|(?:[0-7]|${WEEKDAYS})#[1-5]`),
+    min: 0,
+    max: 6,
+    names: WEEKDAYS.split(' '),
     allowed: '0 to 7, or sun to sat',
   },
-] as const;
+];
+const [, , , DAY, , WEEKDAY] = FIELDS;
+
+const NICKNAMES: Readonly<Record<string, string>> = {
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+  '@monthly': '0 0 1 * *',
+  '@weekly': '0 0 * * 0',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@hourly': '0 * * * *',
+};
+
+/** A day, as a field sees it. */
+interface Day {
+  readonly date: number;
+  /** Days of its month. */
+  readonly last: number;
+  readonly weekday: number;
+}
+
+/** What a field matches: values, or rules of days such as `L`. */
+interface Matches {
+  readonly values: ReadonlySet<number>;
+  readonly rules: readonly ((day: Day) => boolean)[];
+}
+
+/** What an expression matches. Ascending. */
+interface Pattern {
+  readonly hours: readonly number[];
+  readonly minutes: readonly number[];
+  readonly seconds: readonly number[];
+  /** @param day its midnight, as if it were UTC */
+  readonly hasDay: (day: number) => boolean;
+  /** Times that clocks repeat come twice. */
+  readonly isRepeated: boolean;
+}
 
 /**
  * Says what is wrong with a cron expression, as the end of a sentence (`has 4 fields …`); null if it is valid.
@@ -41,53 +78,145 @@ const CRON_FIELDS = [
  * crontab(5).
  */
 export function cronFault(expression: string): string | null {
-  const text = tidy(expression);
-  const known = faults.get(text);
-  if (known !== undefined) return known;
-  const fault = findFault(text);
-  faults.set(text, fault);
-  return fault;
+  const pattern = read(expression);
+  if (typeof pattern === 'string') return pattern;
+  const first = search({ pattern, timeZone: 'UTC' }, 0, 1);
+  return first === null ? 'never runs: there is no such day' : null;
 }
 
 /** Kept, because many sellers have the same expressions. */
-const faults = new Map<string, string | null>();
+const patterns = new Map<string, Pattern | string>();
 
-function findFault(text: string): string | null {
-  if (text === '') return 'is empty';
-  if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} characters`;
-  if (text.startsWith('@')) {
-    if (validateDetailed(text).valid) return null;
-    return 'is unknown; use @hourly, @daily, @weekly, @monthly or @yearly';
-  }
-  const fields = text.split(' ');
-  if (fields.length !== 5 && fields.length !== 6) {
-    const count = fields.length === 1 ? '1 field' : `${fields.length} fields`;
-    return `has ${count} instead of 5 (or 6, with seconds first)`;
-  }
-  const lists = fields.length === 5 ? ['0', ...fields] : fields;
-  const values = CRON_FIELDS.flatMap((field, at) => {
-    const list = lists[at] ?? '';
-    // A question mark is allowed only as the whole field.
-    const parts = list.split(',').map((value) => (value === '?' ? list : value));
-    return parts.map((value) => ({ ...field, at, value }));
-  });
-  const wrong =
-    values.find(({ shape, value }) => !shape.test(value)) ??
-    // Try each value by itself, in an expression that runs every day.
-    values.find(({ at, value }) => !isValid(['0', '0', '0', '*', '*', '*'].with(at, value)));
-  if (wrong !== undefined) {
-    const { name, allowed, value } = wrong;
-    // Don't show a long value: it may be a key pasted into the wrong setting.
-    const shown = value.length > 12 ? 'a long value' : JSON.stringify(value);
-    return `has ${shown} as ${name}; allowed: ${allowed}`;
-  }
-  const everRuns =
-    validateDetailed(text).valid && search({ cron: text, timeZone: 'UTC' }, 0, 1) !== null;
-  return everRuns ? null : 'never runs: there is no such day';
+/** @returns what is wrong with an expression that can't be read */
+function read(expression: string): Pattern | string {
+  const known = patterns.get(expression);
+  if (known !== undefined) return known;
+  const pattern = parse(expression.trim().replaceAll(/\s+/g, ' '));
+  patterns.set(expression, pattern);
+  return pattern;
 }
 
-function isValid(fields: readonly string[]): boolean {
-  return validateDetailed(fields.join(' ')).valid;
+function parse(expression: string): Pattern | string {
+  if (expression === '') return 'is empty';
+  if (expression.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} characters`;
+  const text = NICKNAMES[expression.toLowerCase()] ?? expression;
+  if (text.startsWith('@')) return 'is unknown; use @hourly, @daily, @weekly, @monthly or @yearly';
+  const parts = text.split(' ');
+  if (parts.length !== 5 && parts.length !== 6) {
+    const count = parts.length === 1 ? '1 field' : `${parts.length} fields`;
+    return `has ${count} instead of 5 (or 6, with seconds first)`;
+  }
+  const lists = parts.length === 5 ? ['0', ...parts] : parts;
+  const fields: Matches[] = [];
+  for (const [n, field] of FIELDS.entries()) {
+    const found = matchesOf(lists[n] ?? '', field);
+    if ('wrong' in found) {
+      // Don't show a long value: it may be a key pasted into the wrong setting.
+      const shown = found.wrong.length > 12 ? 'a long value' : JSON.stringify(found.wrong);
+      return `has ${shown} as ${field.name}; allowed: ${field.allowed}`;
+    }
+    fields.push(found);
+  }
+  const [second, minute, hour, date, month, weekday] = fields;
+  const ascending = (field: Matches | undefined): readonly number[] =>
+    [...(field?.values ?? [])].sort((a, b) => a - b);
+  const has = (field: Matches | undefined, value: number, day: Day): boolean =>
+    field !== undefined && (field.values.has(value) || field.rules.some((rule) => rule(day)));
+  return {
+    hours: ascending(hour),
+    minutes: ascending(minute),
+    seconds: ascending(second),
+    hasDay(at) {
+      const day = dayAt(at);
+      return (
+        has(month, new Date(at).getUTCMonth() + 1, day) &&
+        has(date, day.date, day) &&
+        has(weekday, day.weekday, day)
+      );
+    },
+    isRepeated: [lists[1], lists[2]].some((list) => list?.startsWith('*')),
+  };
+}
+
+function dayAt(midnight: number): Day {
+  const at = new Date(midnight);
+  const last = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 0)).getUTCDate();
+  return { date: at.getUTCDate(), last, weekday: at.getUTCDay() };
+}
+
+/** Reads the list of a field, or names the value that is wrong. */
+function matchesOf(list: string, field: Field): Matches | { readonly wrong: string } {
+  const isDay = field === DAY || field === WEEKDAY;
+  const values = new Set<number>();
+  const rules: Matches['rules'][number][] = [];
+  for (const value of isDay && list === '?' ? ['*'] : list.split(',')) {
+    const rule = dayRule(value.toLowerCase(), field);
+    const range = rule === null ? rangeOf(value.toLowerCase(), field) : [];
+    if (range === null) return { wrong: value };
+    for (const one of range) values.add(one);
+    if (rule !== null) rules.push(rule);
+  }
+  return { values, rules };
+}
+
+const NUMBER = /^\d{1,2}$/;
+
+/** A number, or a name such as `jan` or `january`; null: neither, or not in this field. Sunday is 0 and 7. */
+function numberOf(text: string, { min, max, names = [] }: Field): number | null {
+  const named = names.findIndex((name) => name === text || name.slice(0, 3) === text);
+  if (named >= 0) return min + named;
+  const most = names.length === 7 ? 7 : max;
+  const number = Number(text);
+  return NUMBER.test(text) && number >= min && number <= most ? number : null;
+}
+
+/** The numbers of `*`, `5`, `1-5`, `22-2` or `0-30/10`; null if it is none of these. */
+function rangeOf(value: string, field: Field): readonly number[] | null {
+  const { min, max } = field;
+  const [, first = '', last, every] = /^(\*|\w+)(?:-(\w+))?(?:\/(\d{1,2}))?$/.exec(value) ?? [];
+  const isAll = first === '*';
+  if (every !== undefined && !isAll && last === undefined) return null;
+  if (isAll && last !== undefined) return null;
+  const from = isAll ? min : numberOf(first, field);
+  const to = isAll ? max : last === undefined ? from : numberOf(last, field);
+  const step = Number(every ?? 1);
+  if (from === null || to === null || step === 0) return null;
+  const size = max - min + 1;
+  const span = from <= to ? to - from : (to - from + size) % size;
+  const count = Math.floor(span / step) + 1;
+  return Array.from({ length: count }, (_, n) => min + ((from - min + n * step) % size));
+}
+
+/** The rule of a value such as `L`, `L-3`, `15W`, `LW`, `5L` or `tue#2`; null if it is none of these. */
+function dayRule(value: string, field: Field): Matches['rules'][number] | null {
+  if (field === DAY) {
+    if (value === 'l') return ({ date, last }) => date === last;
+    if (value === 'lw') return (day) => day.date === nearestWeekday(day.last, day);
+    const before = numberOf(/^l-(\d{1,2})$/.exec(value)?.[1] ?? '', DAY);
+    if (before !== null && before < 31) return ({ date, last }) => date === last - before;
+    const near = numberOf(/^(\d{1,2})w$/.exec(value)?.[1] ?? '', field);
+    if (near !== null) return (day) => near <= day.last && day.date === nearestWeekday(near, day);
+  }
+  if (field === WEEKDAY) {
+    const final = /^([0-7])l$/.exec(value)?.[1];
+    if (final !== undefined) {
+      return ({ date, last, weekday }) => weekday === Number(final) % 7 && date > last - 7;
+    }
+    const [, name = '', nth = ''] = /^(\w+)#([1-5])$/.exec(value) ?? [];
+    const own = numberOf(name, field);
+    if (own !== null) {
+      return ({ date, weekday }) => weekday === own % 7 && Math.ceil(date / 7) === Number(nth);
+    }
+  }
+  return null;
+}
+
+/** The day from Monday to Friday that is nearest to a date, within its month. */
+function nearestWeekday(date: number, day: Day): number {
+  const weekday = (day.weekday + date - day.date + 35) % 7;
+  if (weekday === 6) return date > 1 ? date - 1 : date + 2;
+  if (weekday === 0) return date < day.last ? date + 1 : date - 2;
+  return date;
 }
 
 /** A cron expression, and the IANA name of the zone of its times. */
@@ -107,47 +236,57 @@ export interface CronTimes {
  * @throws {RangeError} if the zone does not exist
  */
 export function previousTime(times: CronTimes, at: Date): Date | null {
-  const { last } = timesAround(times, at);
-  return last === null ? null : new Date(last);
+  const { last } = timesAround(times, at.getTime());
+  return last === -Infinity ? null : new Date(last);
 }
 
-/** The first time after an instant; null if there is none within a hundred years. @throws as `previousTime` */
-export function nextTime(times: CronTimes, at: Date): Date | null {
-  const { next } = timesAround(times, at);
-  return next === null ? null : new Date(next);
+/** The first time after an instant (ms since 1970), or Infinity. @throws as `previousTime` */
+export function nextTime(times: CronTimes, at: Date): number {
+  return timesAround(times, at.getTime()).next;
 }
 
 /** The last time at or before an instant, and the next one (ms since 1970). */
 interface Around {
-  readonly last: number | null;
-  readonly next: number | null;
-}
-
-function timesAround(times: CronTimes, at: Date): Around {
-  const key = `${tidy(times.cron)} ${times.timeZone}`;
-  const now = at.getTime();
-  const known = found.get(key);
-  if (known !== undefined && (known.last ?? Infinity) <= now && now < (known.next ?? Infinity)) {
-    return known;
-  }
-  const around = { last: search(times, now, -1), next: search(times, now + 1, 1) };
-  found.set(key, around);
-  return around;
+  readonly last: number;
+  readonly next: number;
 }
 
 /** Computed times are used until the next one: there may be thousands of schedules. */
 const found = new Map<string, Around>();
 
+function timesAround(times: CronTimes, now: number): Around {
+  const key = `${times.cron} ${times.timeZone}`;
+  const known = found.get(key);
+  if (known !== undefined && known.last <= now && now < known.next) return known;
+  const zoned = zonedOf(times);
+  const last = search(zoned, now, -1) ?? -Infinity;
+  const around = { last, next: search(zoned, now + 1, 1) ?? Infinity };
+  found.set(key, around);
+  return around;
+}
+
 /** The next times of a cron expression, in order. @param after exclusive @throws as `previousTime` */
 export function nextTimes(times: CronTimes, after: Date, count = 1): Date[] {
+  const zoned = zonedOf(times);
   const next: Date[] = [];
   for (let from = after.getTime() + 1; next.length < count;) {
-    const at = search(times, from, 1);
+    const at = search(zoned, from, 1);
     if (at === null) break;
     next.push(new Date(at));
     from = at + 1;
   }
   return next;
+}
+
+interface ZonedPattern {
+  readonly pattern: Pattern;
+  readonly timeZone: string;
+}
+
+function zonedOf({ cron, timeZone }: CronTimes): ZonedPattern {
+  const pattern = read(cron);
+  if (typeof pattern === 'string') throw new RangeError(`the cron expression ${pattern}`);
+  return { pattern, timeZone };
 }
 
 const HOUR_MS = 3_600_000;
@@ -160,8 +299,7 @@ const MAX_DAYS = 36_600;
  * @param bound milliseconds since 1970, inclusive
  * @param step 1: at the bound or later; -1: at the bound or earlier
  */
-function search({ cron, timeZone }: CronTimes, bound: number, step: 1 | -1): number | null {
-  const pattern = patternOf(tidy(cron));
+function search({ pattern, timeZone }: ZonedPattern, bound: number, step: 1 | -1): number | null {
   const isWithin = (at: number): boolean => (at - bound) * step >= 0;
   // A day too early: when clocks change, a time of another day may be nearer.
   const first = Math.floor((bound + offsetAt(timeZone, bound)) / DAY_MS) - step;
@@ -221,58 +359,6 @@ function* clockTimes(
   }
 }
 
-/** What an expression matches. Ascending. */
-interface Pattern {
-  readonly hours: readonly number[];
-  readonly minutes: readonly number[];
-  readonly seconds: readonly number[];
-  /** @param day its midnight, as if it were UTC */
-  readonly hasDay: (day: number) => boolean;
-  /** Times that clocks repeat come twice. */
-  readonly isRepeated: boolean;
-}
-
-const patterns = new Map<string, Pattern>();
-
-/** node-cron reads the fields: its matcher is asked about each value, in UTC. */
-function patternOf(text: string): Pattern {
-  const known = patterns.get(text);
-  if (known !== undefined) return known;
-  const expression = NICKNAMES[text.toLowerCase()] ?? text;
-  const parts = expression.split(' ');
-  const [second = '0', minute = '0', hour = '0', ...days] =
-    parts.length === 5 ? ['0', ...parts] : parts;
-  const values = (fields: string, count: number, unitMs: number): number[] => {
-    const isMatch = matcher(`${fields} * * *`);
-    return Array.from({ length: count }, (_, n) => n).filter((n) => isMatch(n * unitMs));
-  };
-  const pattern: Pattern = {
-    hours: values(`0 0 ${hour}`, 24, HOUR_MS),
-    minutes: values(`0 ${minute} 0`, 60, 60_000),
-    seconds: values(`${second} 0 0`, 60, 1_000),
-    hasDay: matcher(`0 0 0 ${days.join(' ')}`),
-    isRepeated: minute.startsWith('*') || hour.startsWith('*'),
-  };
-  patterns.set(text, pattern);
-  return pattern;
-}
-
-const NICKNAMES: Readonly<Record<string, string>> = {
-  '@yearly': '0 0 1 1 *',
-  '@annually': '0 0 1 1 *',
-  '@monthly': '0 0 1 * *',
-  '@weekly': '0 0 * * 0',
-  '@daily': '0 0 * * *',
-  '@midnight': '0 0 * * *',
-  '@hourly': '0 * * * *',
-};
-
-function matcher(expression: string): (at: number) => boolean {
-  const task = createTask(expression, () => undefined, { timezone: 'UTC' });
-  void task.destroy(); // the library would keep it
-  return (at) => task.match(new Date(at));
-}
-
 /** The different offsets of a zone from UTC around a day (ms), ascending. */
 function offsetsAround(timeZone: string, day: number): readonly number[] {
   const offsets = [-1, 0, 1, 2].map((n) => offsetAt(timeZone, day + n * DAY_MS));
@@ -293,8 +379,4 @@ function offsetAt(timeZone: string, at: number): number {
     /([+-])(\d\d):(\d\d)(?::(\d\d))?/.exec(name) ?? [];
   const ms = Number(hours) * HOUR_MS + Number(minutes) * 60_000 + Number(seconds) * 1_000;
   return sign === '-' ? -ms : ms;
-}
-
-function tidy(expression: string): string {
-  return expression.trim().replaceAll(/\s+/g, ' ');
 }

@@ -1,4 +1,4 @@
-import type { OpenRequest, RunFacts, SellerFacts } from '../catalogue/requests-store.js';
+import type { OpenRequest, RunFacts, SellerFacts } from '../catalogue/requests.js';
 import { previousTime, type CronTimes } from './cron.js';
 import type { AuditTask, MirrorTask } from './queue/tasks.js';
 
@@ -70,26 +70,27 @@ const RECHECK_LATE_MS = 24 * 3_600_000;
 const MAX_RETRY_MS = 25 * 3_600_000;
 
 /**
- * The jobs that schedules of a seller want now. If `sync` is due, `account` is not: a sync mirrors the account, too.
- * @param facts undefined: the store does not know the seller
+ * The jobs that schedules of sellers want now. If `sync` is due, `account` is not: a sync mirrors the account, too.
+ * @param facts of the sellers that the store knows
  */
 export function dueTasks(
   schedules: readonly Schedule[],
-  facts: SellerFacts | undefined,
+  facts: ReadonlyMap<string, SellerFacts>,
   since: Since,
 ): readonly (MirrorTask | AuditTask)[] {
-  if (facts?.isParked === true) return [];
-  const tasks = schedules.flatMap((schedule): readonly (MirrorTask | AuditTask)[] => {
+  const synced = new Set<string>();
+  return schedules.flatMap((schedule): readonly (MirrorTask | AuditTask)[] => {
     const { kind, name: seller } = schedule;
-    if (kind === 'feed') return [];
-    const dueAt = (
-      kind === 'recheck' ? dueRecheck(schedule, facts, since) : dueRun(kind, schedule, facts, since)
-    )?.toISOString();
-    if (dueAt === undefined) return [];
+    const own = facts.get(seller);
+    if (kind === 'feed' || own?.isParked === true) return [];
+    if (kind === 'account' && synced.has(seller)) return [];
+    const at =
+      kind === 'recheck' ? dueRecheck(schedule, own, since) : dueRun(kind, schedule, own, since);
+    if (at === null) return [];
+    if (kind === 'sync') synced.add(seller);
+    const dueAt = at.toISOString();
     return [kind === 'recheck' ? { kind, seller, dueAt } : { kind, seller, dueAt, byHand: false }];
   });
-  const isSynced = tasks.some(({ kind }) => kind === 'sync');
-  return isSynced ? tasks.filter(({ kind }) => kind !== 'account') : tasks;
 }
 
 const NO_RUNS: RunFacts = { goodAt: null, last: null };
@@ -164,6 +165,45 @@ export function dueFeed(schedule: Schedule, askedAt: Date | null, since: Since):
   if (tick === null) return null;
   if (isAtOrAfter(believed(askedAt, since.now), tick)) return null;
   return !since.catchUp || askedAt === null ? fresh(tick, since) : tick;
+}
+
+/** What feeds ask about one of them; a time is null if there was none. */
+export interface FeedFacts {
+  /** When it was last asked for. */
+  readonly askedAt: Date | null;
+  readonly failedAt: Date | null;
+  /** Failed deliveries since the last one that succeeded. */
+  readonly failures: number;
+  /** Since when the first of its views waits; null: none does. */
+  readonly waitingSince: Date | null;
+}
+
+/** Backoff after consecutive failures: doubles from the first delay to the longest (ms). */
+const FIRST_DELAY_MS = 30_000;
+const MAX_DELAY_MS = 3_600_000;
+/** A delivery after syncs waits until no sync has ended for this long (ms), but no longer than the second time. */
+const QUIET_MS = 30_000;
+const MAX_QUIET_WAIT_MS = 600_000;
+
+/**
+ * How long a feed is left alone before it delivers (ms); null: nothing waits.
+ * @param followsSyncs it has no times of its own
+ */
+export function feedWait(
+  { askedAt, failedAt, failures, waitingSince }: FeedFacts,
+  followsSyncs: boolean,
+  now: Date,
+): number | null {
+  if (askedAt === null || waitingSince === null) return null;
+  const failed = believed(failedAt, now);
+  if (failures > 0 && failed !== null) {
+    const pauseMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1));
+    return Math.max(0, failed.getTime() + pauseMs - now.getTime());
+  }
+  if (!followsSyncs) return 0;
+  const quietAt = Math.min(+askedAt + QUIET_MS, +waitingSince + MAX_QUIET_WAIT_MS);
+  // It is longer only if a clock was ahead.
+  return Math.max(0, Math.min(quietAt - now.getTime(), QUIET_MS));
 }
 
 /** A schedule that was added or changed has no run for one of its times. It begins with its next time. */

@@ -10,7 +10,7 @@ import type { Queues } from './queue/queues.js';
  */
 export async function followUp(
   app: Pick<App, 'config' | 'db'>,
-  queues: Pick<Queues, 'add' | 'addFeed'>,
+  queues: Pick<Queues, 'add'>,
   hasNewData: boolean,
   log: Log,
 ): Promise<void> {

@@ -66,6 +66,18 @@ export async function listLiveProcesses(db: Db, role?: string): Promise<LiveProc
   );
 }
 
+/** Start of the oldest process of a role that is alive. @param own that of this process */
+export async function oldestStart({ pool }: Db, role: string, own: Date): Promise<Date> {
+  const { rows } = await pool.query<{ at: Date | null }>(
+    `SELECT min(started_at) AS at FROM mirror.processes
+      WHERE $1 = ANY (roles) AND seen_at > now() - $2::double precision * interval '1 ms'
+        AND seen_at <= ${LATEST_BELIEVED}`,
+    [role, ALIVE_MS],
+  );
+  const at = rows[0]?.at ?? own;
+  return at < own ? at : own;
+}
+
 /** True for a killed process on this machine, which the system knows before the heartbeat is late. */
 function isKilled({ host, pid }: LiveProcess): boolean {
   if (host !== hostname()) return false;

@@ -1,3 +1,4 @@
+import { schedule, type ScheduledTask } from 'node-cron';
 import type { App } from '../app.js';
 import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
 import { listRunningAudits } from '../codes/audits-store.js';
@@ -5,14 +6,14 @@ import { RECHECK_SOURCE } from '../codes/enter-list.js';
 import { keepsEverything, planRetention, prune, pruneDrafts } from '../db/prune.js';
 import type { Log } from '../domain/log.js';
 import { isUserError } from '../domain/user-error.js';
-import { listFeedStates } from '../reporting/feeds-store.js';
+import { listFeedStates, requestFeedViews } from '../reporting/feeds-store.js';
 import { recordNews, recordStale } from './alerts/alerts.js';
 import { listWaitingAlerts } from './alerts/alerts-store.js';
 import { forEachConcurrently } from './concurrency.js';
 import { nextTime } from './cron.js';
 import { askedTasks, dueFeed, dueTasks, schedulesOf, type Schedule, type Since } from './due.js';
-import { feedsToRepeat, requestFeed } from './feeds.js';
-import { listLiveProcesses } from './processes-store.js';
+import { waitOf } from './feeds.js';
+import { oldestStart } from './processes-store.js';
 import { errorText, OutageLog } from './queue/errors.js';
 import type { Queues } from './queue/queues.js';
 import { subjectOf, type QueueName, type TaskOf } from './queue/tasks.js';
@@ -25,14 +26,13 @@ const RETRY_MS = 2_000;
 const ADDED_MS = 55_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-
-type SchedulerApp = Pick<App, 'config' | 'db'>;
+/** Old rows are deleted at night, by this machine's clock; also hours later (ms), on a machine that slept. */
+const PRUNE_CRON = '40 3 * * *';
+const PRUNE_LATE_MS = 20 * 3_600_000;
 
 interface SchedulerOptions {
-  readonly app: SchedulerApp;
-  readonly queues: Pick<Queues, 'add' | 'addAudit' | 'addFeed'>;
+  readonly app: Pick<App, 'config' | 'db'>;
+  readonly queues: Pick<Queues, 'add' | 'addAudit'>;
   /** False: a worker, which only repairs what the queue has lost. */
   readonly hasSchedules: boolean;
   /** When this process started, by the database's clock. */
@@ -56,41 +56,39 @@ export class Scheduler {
   readonly #outages: OutageLog;
   /** When the job about a subject was added (ms of the monotonic clock). */
   readonly #added = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
-  #checking: Promise<void> | null = null;
-  #staleAt = -Infinity;
-  #prunedAt: number;
+  readonly #pruning: ScheduledTask | null;
   readonly #stopping = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #checking: Promise<void>;
+  #staleAt = -Infinity;
 
   constructor(options: SchedulerOptions) {
     this.#options = options;
     this.#outages = new OutageLog(options.log, {
       lost: 'schedules are paused',
-      stillLost: null,
       back: 'schedules resumed',
     });
-    // Old rows are deleted first an hour after the start.
-    this.#prunedAt = performance.now() - DAY_MS + HOUR_MS;
-    void this.check();
-  }
-
-  /** Adds the jobs for what is due. Never rejects. */
-  check(): Promise<void> {
-    this.#checking ??= this.#check().finally(() => (this.#checking = null));
-    return this.#checking;
+    this.#pruning =
+      options.hasSchedules && !keepsEverything(options.app.config.retention)
+        ? schedule(PRUNE_CRON, () => this.#prune(), {
+            missedExecutionTolerance: PRUNE_LATE_MS,
+            suppressMissedWarning: true,
+          })
+        : null;
+    this.#checking = this.#check();
   }
 
   /** Starts nothing new. Resolves when the current check has ended. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the service is stopping'));
     clearTimeout(this.#timer);
+    await this.#pruning?.destroy();
     await this.#checking;
   }
 
+  /** Adds the jobs for what is due, and comes back. Never rejects. */
   async #check(): Promise<void> {
     const { signal } = this.#stopping;
-    if (signal.aborted) return;
-    clearTimeout(this.#timer);
     let pauseMs = RETRY_MS;
     try {
       pauseMs = await this.#look();
@@ -98,26 +96,22 @@ export class Scheduler {
     } catch (error) {
       if (!signal.aborted) this.#outages.failed(errorText(error));
     }
-    if (!signal.aborted) this.#timer = setTimeout(() => void this.check(), pauseMs);
-  }
-
-  /** The settings' schedules now: SELLERS_FILE may have changed. */
-  get #schedules(): readonly Schedule[] {
-    const { app, hasSchedules } = this.#options;
-    return hasSchedules ? schedulesOf(app.config) : [];
+    if (signal.aborted) return;
+    this.#timer = setTimeout(() => (this.#checking = this.#check()), pauseMs);
   }
 
   /** @returns the pause (ms) before the next check */
   async #look(): Promise<number> {
     const { app, hasSchedules, log } = this.#options;
+    // SELLERS_FILE may have changed.
+    const schedules = hasSchedules ? schedulesOf(app.config) : [];
     if (hasSchedules && performance.now() - this.#staleAt >= 2 * CHECK_EVERY_MS) {
       this.#staleAt = performance.now();
       await recordStale(app);
       await pruneDrafts(app.db);
-      void this.#prune();
     }
     await recordNews(app);
-    const { now, hints } = await this.#hints();
+    const { now, hints } = await this.#hints(schedules);
     const recent = performance.now() - ADDED_MS;
     for (const [subject, at] of this.#added) if (at < recent) this.#added.delete(subject);
     await forEachConcurrently(hints, CONCURRENCY, async ({ subject, add }) => {
@@ -126,12 +120,11 @@ export class Scheduler {
       this.#added.set(subject, performance.now());
       log.debug('what is due has a job in the queue', { job: subject });
     });
-    const next = this.#schedules.map((one) => nextTime(one, now)?.getTime() ?? Infinity);
-    const nextAt = next.reduce((least, at) => Math.min(least, at), Infinity);
+    const nextAt = schedules.reduce((least, one) => Math.min(least, nextTime(one, now)), Infinity);
     return Math.min(CHECK_EVERY_MS, Math.max(1, nextAt - now.getTime()));
   }
 
-  async #hints(): Promise<{ readonly now: Date; readonly hints: readonly Hint[] }> {
+  async #hints(schedules: readonly Schedule[]) {
     const { app, queues, hasSchedules } = this.#options;
     const { config, db } = app;
     const names = config.sellers.map(({ name }) => name);
@@ -151,73 +144,47 @@ export class Scheduler {
       })),
       ...alerts.map(({ alertId, channel }) => hint('alerts', { kind: 'send', alertId, channel })),
     ];
-    if (hasSchedules) {
-      const since = await this.#since(now);
-      const schedules = this.#schedules;
-      for (const name of names) {
-        const own = schedules.filter((one) => one.kind !== 'feed' && one.name === name);
-        for (const task of dueTasks(own, sellers.get(name), since)) {
-          hints.push(
-            task.kind === 'recheck' || task.kind === 'audit'
-              ? hint('audits', task)
-              : hint('mirror', task),
-          );
-        }
-      }
-      return { now, hints: [...hints, ...(await this.#feeds(since))] };
+    if (!hasSchedules) return { now, hints };
+    const startedAt = await oldestStart(db, 'scheduler', this.#options.startedAt);
+    const since: Since = { now, startedAt, catchUp: config.catchUp };
+    for (const task of dueTasks(schedules, sellers, since)) {
+      const isCheck = task.kind === 'recheck' || task.kind === 'audit';
+      hints.push(isCheck ? hint('audits', task) : hint('mirror', task));
     }
+    const feeds = await this.#waitingFeeds(schedules, since);
+    hints.push(...feeds.map((feed) => hint('feeds', { kind: 'deliver', feed })));
     return { now, hints };
   }
 
-  /** The deliveries that are due by a schedule, and those that the queue has lost. */
-  async #feeds(since: Since): Promise<readonly Hint[]> {
-    const { app, queues } = this.#options;
-    const { feeds } = app.config;
-    if (feeds.length === 0) return [];
-    const states = await listFeedStates(app.db);
-    const due = feeds.flatMap((feed): readonly Hint[] => {
-      const schedule = this.#schedules.find(
-        ({ kind, name }) => kind === 'feed' && name === feed.name,
-      );
-      const askedAt = states.find((one) => one.feed === feed.name)?.askedAt ?? null;
-      const dueAt = schedule === undefined ? null : dueFeed(schedule, askedAt, since);
-      if (dueAt === null) return [];
-      const subject = `feed.${feed.name}.${dueAt.getTime()}`;
-      return [{ subject, add: () => requestFeed(feed, app.db, queues) }];
-    });
-    const names = feeds.map(({ name }) => name);
-    const lost = feedsToRepeat(states, names, since.now).map((feed): Hint => {
-      return { subject: `feed.${feed}`, add: () => queues.addFeed(feed) };
-    });
-    return [...due, ...lost];
+  /** Asks for the deliveries that are due by a schedule. @returns the feeds that wait for a delivery */
+  async #waitingFeeds(schedules: readonly Schedule[], since: Since): Promise<readonly string[]> {
+    const { db, config } = this.#options.app;
+    if (config.feeds.length === 0) return [];
+    const states = await listFeedStates(db);
+    const waiting: string[] = [];
+    for (const feed of config.feeds) {
+      const { name, views } = feed;
+      const state = states.find((one) => one.feed === name);
+      const own = schedules.find((one) => one.kind === 'feed' && one.name === name);
+      const isDue = own !== undefined && dueFeed(own, state?.askedAt ?? null, since) !== null;
+      if (isDue) await requestFeedViews(db, name, views);
+      if (isDue || waitOf(feed, state, since.now) === 0) waiting.push(name);
+    }
+    return waiting;
   }
 
-  async #since(now: Date): Promise<Since> {
-    const { app, startedAt } = this.#options;
-    const schedulers = await listLiveProcesses(app.db, 'scheduler');
-    const starts = [startedAt, ...schedulers.map((one) => one.startedAt)];
-    const oldest = starts.reduce((a, b) => (b < a ? b : a));
-    return { now, startedAt: oldest, catchUp: app.config.catchUp };
-  }
-
-  /** Deletes rows older than the KEEP_… settings allow, once a day. A lock lets one process at a time. Never rejects. */
+  /** Deletes rows older than the KEEP_… settings allow. A lock lets one process at a time. Never rejects. */
   async #prune(): Promise<void> {
     const { app, log } = this.#options;
-    const { retention } = app.config;
-    if (keepsEverything(retention) || performance.now() - this.#prunedAt < DAY_MS) return;
-    this.#prunedAt = performance.now();
+    const { signal } = this.#stopping;
     try {
-      const { signal } = this.#stopping;
-      const pruned = await prune(app.db, planRetention(retention, new Date(app.db.clock.now())), {
-        signal,
-      });
+      const plan = planRetention(app.config.retention, new Date(app.db.clock.now()));
+      const pruned = await prune(app.db, plan, { signal });
       const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
       if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });
     } catch (error) {
-      if (this.#stopping.signal.aborted) return;
-      this.#prunedAt += HOUR_MS - DAY_MS;
-      if (isUserError(error, 'BUSY')) return;
-      log.warn('could not delete old rows; trying again in an hour', { error });
+      if (signal.aborted || isUserError(error, 'BUSY')) return;
+      log.warn('could not delete old rows; trying again tomorrow', { error });
     }
   }
 }

@@ -92,7 +92,7 @@ function startWorkers(
   app: App,
   queues: Queues,
   { onJob, onVerdict }: ServiceEvents,
-): readonly Pick<QueueWorker, 'stop'>[] {
+): readonly QueueWorker[] {
   const { workerConcurrency: concurrency, feeds } = app.config;
   const mirror = mirrorHandler(app, queues);
   const audits = auditHandler(app, queues, onVerdict);
@@ -104,7 +104,7 @@ function startWorkers(
     const host = hostName(seller.url);
     return { host, isAlone: sellers.every(({ url }) => hostName(url) === host) };
   };
-  const workers: Pick<QueueWorker, 'stop'>[] = [
+  const workers: QueueWorker[] = [
     queues.work('mirror', mirror, { concurrency, hostOf, onJob }),
     queues.work('audits', audits, { concurrency, hostOf, onJob }),
   ];

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { OpenRequest, RunFacts, SellerFacts } from '../../src/catalogue/requests-store.js';
+import type { OpenRequest, RunFacts, SellerFacts } from '../../src/catalogue/requests.js';
 import {
   askedTasks,
   dueFeed,
   dueTasks,
+  feedWait,
   schedulesOf,
   type Schedule,
   type Since,
 } from '../../src/service/due.js';
-import { feedsToRepeat } from '../../src/service/feeds.js';
 
 const at = (time: string): Date => new Date(`2026-11-${time}Z`);
 const schedule = (kind: Schedule['kind'], cron: string): Schedule => {
@@ -43,7 +43,8 @@ function seller(more: Partial<SellerFacts> = {}): SellerFacts {
 
 /** The kinds and times of the jobs, such as `sync 21T02:00`. */
 function due(facts: SellerFacts | undefined, since: Partial<Since> = {}, schedules = [NIGHTLY]) {
-  const tasks = dueTasks(schedules, facts, { ...NOON, ...since });
+  const known = new Map(facts === undefined ? [] : [['main', facts]]);
+  const tasks = dueTasks(schedules, known, { ...NOON, ...since });
   return tasks.map((task) => `${task.kind} ${'dueAt' in task ? task.dueAt.slice(8, 16) : ''}`);
 }
 
@@ -146,7 +147,7 @@ describe('the time of a schedule', () => {
   });
 
   it('has one job for account and items when both are due at once', () => {
-    const both = [schedule('account', '0 2 * * *'), NIGHTLY];
+    const both = [NIGHTLY, schedule('account', '0 2 * * *')];
     expect(due(seller(), {}, both)).toEqual([`sync ${TICK}`]);
     expect(due(seller({ items: run(TICK, 'succeeded') }), {}, both)).toEqual([`account ${TICK}`]);
   });
@@ -202,21 +203,32 @@ describe('a feed', () => {
   });
 });
 
-describe('a feed whose job is lost', () => {
-  it.each([
-    ['was never delivered', null, null, 0, true],
-    ['was delivered and failed before', '20T10:00', '20T10:00', 0, true],
-    ['was delivered since', '21T11:00', null, 0, false],
-    ['failed since, and its pause is over', '20T10:00', '21T11:59', 1, true],
-    ['failed since, and its pause is not', '20T10:00', '21T11:59', 4, false],
-  ])('gets a new one if it %s: %s', (_what, delivered, failed, failures, isLost) => {
-    const times = {
-      askedAt: at('21T10:00'),
-      deliveredAt: delivered === null ? null : at(delivered),
-      failedAt: failed === null ? null : at(failed),
-    };
-    const found = feedsToRepeat([{ feed: 'lake', failures, ...times }], ['lake'], NOON.now);
-    expect(found).toEqual(isLost ? ['lake'] : []);
+describe('a feed that waits', () => {
+  const second = 1_000;
+  it.each<[string, Parameters<typeof feedWait>[0], number | null]>([
+    ['was never asked for', { askedAt: null, failedAt: null, failures: 0, waitingSince: null }, null],
+    ['has delivered all', { askedAt: at('21T10:00'), failedAt: at('21T10:01'), failures: 0, waitingSince: null }, null],
+    ['is left alone until no sync has ended for half a minute',
+      { askedAt: at('21T11:59:50'), failedAt: null, failures: 0, waitingSince: at('21T11:58') }, 20 * second],
+    ['waits for ten minutes at most, while syncs end all the time',
+      { askedAt: at('21T11:59:59'), failedAt: null, failures: 0, waitingSince: at('21T11:50') }, 0],
+    ['was asked for while a clock was ahead',
+      { askedAt: at('29T11:00'), failedAt: null, failures: 0, waitingSince: at('29T11:00') }, 30 * second],
+    ['failed, and waits twice as long after each failure',
+      { askedAt: at('21T11:00'), failedAt: at('21T11:59'), failures: 3, waitingSince: at('21T11:00') }, 60 * second],
+    ['failed often, and waits for an hour at most',
+      { askedAt: at('20T11:00'), failedAt: at('21T11:59:59'), failures: 99, waitingSince: at('20T11:00') }, 3_599 * second],
+    ['failed, and its pause is over',
+      { askedAt: at('21T11:00'), failedAt: at('21T11:59'), failures: 1, waitingSince: at('21T11:00') }, 0],
+    ['failed while a clock was ahead, so that the pause is not believed',
+      { askedAt: at('21T11:00'), failedAt: at('29T11:00'), failures: 9, waitingSince: at('21T11:00') }, 0],
+  ])('%s: %#', (_what, facts, waitMs) => {
+    expect(feedWait(facts, true, NOON.now)).toBe(waitMs);
+  }); // prettier-ignore
+
+  it('does so at once if a schedule has asked for it', () => {
+    const facts = { askedAt: NOON.now, failedAt: null, failures: 0, waitingSince: NOON.now };
+    expect(feedWait(facts, false, NOON.now)).toBe(0);
   });
 });
 

@@ -1,4 +1,4 @@
-import { afterEach } from 'vitest';
+import { afterEach, describe, onTestFinished } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
 import { disk } from '../../src/config/load.js';
@@ -7,8 +7,36 @@ import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
 import { schedulesOf } from '../../src/service/due.js';
 import { KEY, type Mirror } from '../support/mirror.js';
+import { redisTitle, startRedis, hasRedis } from '../support/redis.js';
+import { recordingLog } from '../support/recording-log.js';
 import { until } from '../support/until.js';
-import { recordingLog, SHORT } from './queue/support.js';
+
+/** Times of the queue (ms) for fast tests. No test asserts them. */
+const SHORT = {
+  lockMs: 1_500,
+  stalledMs: 400,
+  blockMs: 500,
+  connectMs: 1_500,
+  commandMs: 5_000,
+  answerMs: 10_000,
+  retryMs: 300,
+  graceMs: 1_000,
+};
+
+/** Describes what holds wherever the queue is. @param describeOne gets settings of a new and empty queue */
+export function describeQueues(
+  title: string,
+  describeOne: (settings: () => Promise<Readonly<Record<string, string>>>) => void,
+): void {
+  describe(`${title} in PostgreSQL`, () => describeOne(() => Promise.resolve({})));
+  describe.skipIf(!hasRedis)(redisTitle(`${title} in Redis`), () => {
+    describeOne(async () => {
+      const redis = await startRedis();
+      onTestFinished(() => redis.dispose());
+      return { REDIS_URL: `redis://127.0.0.1:${redis.port}` };
+    });
+  });
+}
 
 /** A time of day that is minutes away, whenever a test runs: its last one was nearly a day ago. */
 export function dailyCron(minutesAhead = 30): string {
@@ -34,6 +62,7 @@ export async function startJobs(
   marketplace: string,
   env: Readonly<Record<string, string>> = {},
   roles: Partial<Roles> = {},
+  times: Readonly<Record<string, number>> = SHORT,
 ) {
   const config = readConfig(
     {
@@ -57,7 +86,7 @@ export async function startJobs(
     keepJobsDays: config.keepJobsDays,
     applicationName: 'test',
     log,
-    times: { ...SHORT, connectMs: 5_000, commandMs: 5_000, answerMs: 10_000 },
+    times,
   });
   const all = { scheduler: true, worker: true, dashboard: false, api: false, ...roles };
   const startedAt = new Date(app.db.clock.now());

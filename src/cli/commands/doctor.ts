@@ -160,7 +160,7 @@ export async function checkStore(config: Config, signal: AbortSignal): Promise<S
   }
 }
 
-/** Checks that the queue can work, by one write of each kind, and its server’s settings. */
+/** Checks that the queue takes writes, and its server’s settings. */
 async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
@@ -177,7 +177,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   try {
     await queues.ping();
     const advice = warnings.map((text) => warning(`queue: ${text}`, 'see redis.conf'));
-    return [ok('queue: Redis answers, and its user may do what a queue needs'), ...advice];
+    return [ok('queue: Redis answers and takes writes'), ...advice];
   } catch (error) {
     if (!isUserError(error, 'QUEUE')) throw error;
     return [failed(`queue: ${error.message}`, error.remedy)];

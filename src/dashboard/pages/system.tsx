@@ -23,7 +23,7 @@ import {
   Problem,
   runAction,
 } from '../context.js';
-import type { Wanted } from '../../catalogue/requests-store.js';
+import type { Wanted } from '../../catalogue/requests.js';
 import { listAlerts } from '../../service/alerts/alerts-store.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';

@@ -18,43 +18,29 @@ export function errorText(error: unknown): string {
 /** Shortest time between two warnings, even if a server comes and goes every second. */
 const WARNING_INTERVAL_MS = 60_000;
 
-interface OutageMessages {
-  readonly lost: string;
-  /** Null: log the loss only once. */
-  readonly stillLost: string | null;
-  readonly back: string;
-}
-
-/** Logs outages in few lines, however many callers report them. */
+/** Logs the beginning and the end of an outage, however many callers report it. */
 export class OutageLog {
-  /** When the outage began, milliseconds since 1970; null if there is none. */
-  #since: number | null = null;
   #warnedAt = -Infinity;
-  /** True if the loss was logged. Then the return must be logged too. */
   #isLogged = false;
 
   constructor(
     private readonly log: Log,
-    private readonly messages: OutageMessages,
+    private readonly messages: { readonly lost: string; readonly back: string },
   ) {}
 
-  /** Reports a failure. Logs a warning when the outage begins, then at most one a minute. */
-  failed(reason: string, now = Date.now()): void {
-    this.#since ??= now;
-    if (now - this.#warnedAt < WARNING_INTERVAL_MS) return;
-    const { lost, stillLost } = this.messages;
-    const seconds = Math.round((now - this.#since) / 1_000);
-    if (!this.#isLogged) this.log.warn(lost, { reason });
-    else if (stillLost !== null) this.log.warn(stillLost, { reason, seconds });
+  /** Reports a failure. */
+  failed(reason: string, now = performance.now()): void {
+    if (this.#isLogged || now - this.#warnedAt < WARNING_INTERVAL_MS) return;
+    this.log.warn(this.messages.lost, { reason });
     this.#warnedAt = now;
     this.#isLogged = true;
   }
 
-  /** Reports a success. Logs the end of the outage if its beginning was logged. */
-  succeeded(now = Date.now()): void {
-    const seconds = Math.round((now - (this.#since ?? now)) / 1_000);
-    if (this.#isLogged) this.log.info(this.messages.back, { seconds });
-    this.#since = null;
+  /** Reports a success. Logs the end of an outage whose beginning was logged. */
+  succeeded(now = performance.now()): void {
+    if (!this.#isLogged) return;
+    const seconds = Math.round((now - this.#warnedAt) / 1_000);
+    this.log.info(this.messages.back, { seconds });
     this.#isLogged = false;
   }
 }

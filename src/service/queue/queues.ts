@@ -1,14 +1,13 @@
-import { isUserError, UserError } from '../../domain/user-error.js';
 import { Queue, type IQueueBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { withTimeout } from '../concurrency.js';
+import { ATTEMPTS } from './backoff.js';
 import { errorText, OutageLog } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
-import { ATTEMPTS } from './backoff.js';
 import { type QueueSettings, type Server, type Times, TIMES } from './server.js';
 import {
-  payloadOf,
   QUEUE_NAMES,
   readPayload,
   subjectOf,
@@ -16,7 +15,7 @@ import {
   type QueueName,
   type TaskOf,
 } from './tasks.js';
-import { QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
+import { startWorker, type JobHandler, type QueueWorker, type WorkOptions } from './worker.js';
 
 export interface QueueOptions extends Omit<QueueSettings, 'times'> {
   /** Redis or Valkey. Null: the queue is in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
@@ -25,7 +24,7 @@ export interface QueueOptions extends Omit<QueueSettings, 'times'> {
   readonly times?: Partial<Times>;
 }
 
-/** A finished job that the queue still keeps. */
+/** A failed job that the queue still keeps. */
 export interface EndedJob {
   readonly queue: QueueName;
   readonly jobId: string;
@@ -82,7 +81,6 @@ export class Queues {
     this.#settings = { ...options, times: { ...TIMES, ...times } };
     this.#outages = new OutageLog(options.log, {
       lost: 'the queue is unavailable',
-      stillLost: 'the queue is still unavailable',
       back: 'the queue is available again',
     });
     this.#server =
@@ -105,10 +103,9 @@ export class Queues {
     task: TaskOf<N>,
     { promote = false } = {},
   ): Promise<void> {
-    const payload = payloadOf(name, task);
     const id = subjectOf(task);
     await this.#use(async ({ [name]: queue }) => {
-      await queue.add(task.kind, payload, { deduplication: { id } });
+      await queue.add(task.kind, { v: 2, task }, { deduplication: { id } });
       const jobId = await queue.getDeduplicationJobId(id);
       const job = jobId === null ? undefined : await queue.getJob(jobId);
       if (job === undefined || !(promote || isFromTheFuture(job.processedOn))) return;
@@ -121,23 +118,11 @@ export class Queues {
     return this.add('audits', { kind: 'audit', seller, auditId: String(auditId) }, options);
   }
 
-  /** Adds a delivery of a feed. @param promote starts it now if it is delayed */
-  addFeed(feed: string, options?: { promote?: boolean }): Promise<void> {
-    return this.add('feeds', { kind: 'deliver', feed }, options);
-  }
-
   counts(): Promise<Record<QueueName, QueueCounts>> {
     return this.#use(async (queues) => {
       const entries = QUEUE_NAMES.map(async (name) => {
-        const found = await queues[name].getJobCounts(
-          'waiting',
-          'active',
-          'delayed',
-          'completed',
-          'failed',
-        );
-        const counts = STATES.map((state) => [state, found[state] ?? 0] as const);
-        return [name, Object.fromEntries(counts)] as const;
+        const found = await queues[name].getJobCounts(...STATES);
+        return [name, Object.fromEntries(STATES.map((state) => [state, found[state] ?? 0]))];
       });
       return Object.fromEntries(await Promise.all(entries)) as Record<QueueName, QueueCounts>;
     });
@@ -147,18 +132,15 @@ export class Queues {
   failedJobs(name: QueueName, limit: number): Promise<EndedJob[]> {
     return this.#use(async ({ [name]: queue }) => {
       const jobs = await queue.getJobs(['failed'], 0, limit - 1, false);
-      return jobs.map((job) => {
-        const payload = readPayload(name, job.data);
-        return {
-          queue: name,
-          jobId: job.id ?? '',
-          kind: job.name,
-          seller: 'task' in payload && 'seller' in payload.task ? payload.task.seller : null,
-          attempts: job.attemptsMade,
-          problem: errorText(job.failedReason),
-          endedAt: new Date(job.finishedOn ?? job.timestamp),
-        };
-      });
+      return jobs.map((job) => ({
+        queue: name,
+        jobId: job.id ?? '',
+        kind: job.name,
+        seller: sellerOf(name, job.data),
+        attempts: job.attemptsMade,
+        problem: errorText(job.failedReason),
+        endedAt: new Date(job.finishedOn ?? job.timestamp),
+      }));
     });
   }
 
@@ -182,16 +164,9 @@ export class Queues {
   forgetSeller(seller: string): Promise<void> {
     return this.#use(async (queues) => {
       for (const name of QUEUE_NAMES) {
-        for (const job of await queues[name].getJobs([
-          'waiting',
-          'delayed',
-          'completed',
-          'failed',
-        ])) {
-          const payload = readPayload(name, job.data);
-          const isOwn =
-            'task' in payload && 'seller' in payload.task && payload.task.seller === seller;
-          if (isOwn) await job.remove().catch(unlessRefused);
+        const jobs = await queues[name].getJobs(['waiting', 'delayed', 'completed', 'failed']);
+        for (const job of jobs) {
+          if (sellerOf(name, job.data) === seller) await job.remove().catch(unlessRefused);
         }
       }
     });
@@ -207,14 +182,15 @@ export class Queues {
     queue: N,
     handler: JobHandler<TaskOf<N>>,
     options: WorkOptions,
-  ): Pick<QueueWorker, 'stop'> {
+  ): QueueWorker {
     const { forWorkers: connection, factory } = this.#server;
-    const worker = new QueueWorker<N>({
+    const worker = startWorker<N>({
       ...options,
       ...this.#settings,
       queue,
       handler,
-      bull: { connection, factory, prefix: this.#prefix },
+      place: { connection, prefix: this.#prefix },
+      factory,
       untilReady: () => this.#use(() => Promise.resolve()),
       onError: (error) => void this.#failed(error),
     });
@@ -240,8 +216,8 @@ export class Queues {
   async #use<T>(work: (queues: BullQueues) => Promise<T>): Promise<T> {
     if (this.#closing) throw new UserError('the queue is closed', 'Restart the program.', 'QUEUE');
     try {
-      const result = this.#open().then((queues) => work(queues));
-      const value = await withTimeout(this.#settings.times.answerMs, result);
+      this.#queues ??= this.#open();
+      const value = await withTimeout(this.#settings.times.answerMs, this.#queues.then(work));
       this.#outages.succeeded();
       return value;
     } catch (error) {
@@ -256,18 +232,11 @@ export class Queues {
     return explained;
   }
 
-  #open(): Promise<BullQueues> {
-    if (this.#queues !== null) return this.#queues;
-    const opening = this.#server.prepare().then(() => this.#openAll());
-    this.#queues = opening;
-    opening.catch(() => (this.#queues = null)); // the next use tries again
-    return opening;
-  }
-
-  /** BullMQ does not recover from a failed first use of a connection, so all are opened or none. */
-  async #openAll(): Promise<BullQueues> {
+  /** Opens all or none: BullMQ does not recover from a failed first use of a connection, so the next call tries again. */
+  async #open(): Promise<BullQueues> {
     const opened: BullQueue[] = [];
     try {
+      await this.#server.prepare();
       for (const name of QUEUE_NAMES) {
         const queue = this.#openQueue(name);
         opened.push(queue);
@@ -275,6 +244,7 @@ export class Queues {
       }
       return Object.fromEntries(opened.map((queue) => [queue.name, queue])) as BullQueues;
     } catch (error) {
+      this.#queues = null;
       await closeAll(opened);
       throw error;
     }
@@ -310,6 +280,11 @@ export class Queues {
   get #prefix(): string {
     return `{${this.#settings.prefix}}`;
   }
+}
+
+function sellerOf(name: QueueName, data: unknown): string | null {
+  const payload = readPayload(name, data);
+  return 'task' in payload && 'seller' in payload.task ? payload.task.seller : null;
 }
 
 /** Whether a job began when this machine's clock says it is not yet that late. @param processedOn ms since 1970 */

@@ -1,9 +1,8 @@
-import { isUserError, UserError } from '../../domain/user-error.js';
-import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
+import { Redis, type RedisOptions } from 'ioredis';
 import type { RedisTarget } from '../../domain/redis-target.js';
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { withTimeout } from '../concurrency.js';
 import { commandError, errorText, type OutageLog } from './errors.js';
 import type { QueueSettings, Server } from './server.js';
@@ -38,6 +37,10 @@ export function redisServer(
     commandTimeout: times.commandMs,
   });
   let forWorkers: Redis | null = null;
+  // Writes, because a full server and a replica would answer PING.
+  const ping = async (): Promise<void> => {
+    await forQueues.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
+  };
   return {
     backend: 'redis',
     forQueues,
@@ -46,20 +49,16 @@ export function redisServer(
     },
     factory: createRedisBackend as Server['factory'],
     prepare: async () => {
-      if (!(await becomesReady(forQueues, times.connectMs))) {
-        throw lastError === null ? noAnswer(where) : explain(where, lastError);
-      }
-      await tryCommands(forQueues, target, prefix, where);
+      const until = performance.now() + times.connectMs;
+      while (forQueues.status !== 'ready' && performance.now() < until) await sleep(20);
+      // A server that lacks the database would take the jobs into database 0. Database 0 needs no right to select one.
+      if (target.database !== 0) await forQueues.select(target.database);
+      await ping();
       for (const warning of await warningsOf(forQueues)) log.warn(`${where}: ${warning}`);
     },
-    // Writes, because a full server and a replica would answer PING.
-    ping: async () => {
-      await forQueues.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
-    },
-    explain: (error) => {
-      if (forQueues.status === 'ready') return explain(where, error);
-      return lastError === null ? noAnswer(where) : explain(where, lastError);
-    },
+    ping,
+    explain: (error) =>
+      explain(where, forQueues.status === 'ready' ? error : (lastError ?? NO_ANSWER)),
     close: async () => {
       closing = true;
       const clients = forWorkers === null ? [forQueues] : [forQueues, forWorkers];
@@ -72,6 +71,8 @@ export function redisServer(
     },
   };
 }
+
+const NO_ANSWER = new Error('the server did not answer');
 
 /** Omits an option that the driver declares with contradictory types. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
@@ -105,20 +106,8 @@ function describeTarget({ host, port, database }: RedisTarget): string {
   return database === 0 ? `Redis at ${place}` : `Redis at ${place}, database ${database}`;
 }
 
-async function becomesReady(client: Redis, ms: number): Promise<boolean> {
-  const until = performance.now() + ms;
-  while (client.status !== 'ready' && performance.now() < until) await sleep(20);
-  return client.status === 'ready';
-}
-
-const noAnswer = (where: string): UserError =>
-  new UserError(`${where}: the server did not answer`, CHECK_ADDRESS, 'QUEUE');
-
-const CHECK_ADDRESS =
-  'Check REDIS_URL (rediss:// is for ports with TLS, redis:// for those without), and that the server is running and accepts connections from this machine.';
-
-/** What servers say, what it means, and what to do. */
-const FAULTS: readonly (readonly [RegExp, string, string])[] = [
+/** What servers say, what it means (null: just that), and what to do. */
+const FAULTS: readonly (readonly [RegExp, string | null, string])[] = [
   [
     /^(?:NOAUTH|ERR operation not permitted)/,
     'it wants a password',
@@ -128,6 +117,16 @@ const FAULTS: readonly (readonly [RegExp, string, string])[] = [
     /^(?:WRONGPASS|ERR invalid password|ERR AUTH)/,
     'it refused the user name or the password',
     'Correct them in REDIS_URL.',
+  ],
+  [
+    /^NOPERM/,
+    'its user may not do all that a queue needs',
+    'Allow it, for example with ACL SETUSER the_user +@all ~*.',
+  ],
+  [
+    /out of range|invalid DB index/i,
+    'the server has no such database',
+    'Write a smaller number at the end of REDIS_URL, or raise `databases` in the settings of the server.',
   ],
   [
     /^READONLY/,
@@ -154,98 +153,43 @@ const FAULTS: readonly (readonly [RegExp, string, string])[] = [
     'its certificate is not trusted',
     'Name the file of its authority in NODE_EXTRA_CA_CERTS.',
   ],
+  [
+    /ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|closed|did not answer/i,
+    null,
+    'Check REDIS_URL (rediss:// is for ports with TLS, redis:// for those without), and that the server is running and accepts connections from this machine.',
+  ],
 ];
 
 function explain(where: string, error: unknown): UserError {
   if (isUserError(error, 'QUEUE')) return error;
   const text = errorText(error);
-  const known = FAULTS.find(([pattern]) => pattern.test(text));
-  if (known !== undefined)
-    return new UserError(`${where}: ${known[1]} (${text})`, known[2], 'QUEUE');
-  if (/ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|closed/i.test(text)) {
-    return new UserError(`${where}: ${text}`, CHECK_ADDRESS, 'QUEUE');
-  }
-  return commandError(where, error);
-}
-
-/**
- * Selects the database, and runs each kind of command that BullMQ needs on keys of our own. A server that answers PING
- * may refuse some to its user; one that lacks the database would take the jobs into database 0.
- * @throws {UserError}
- */
-async function tryCommands(
-  client: Redis,
-  { database }: RedisTarget,
-  prefix: string,
-  where: string,
-): Promise<void> {
-  // Users with few rights may not run it. Database 0 needs none.
-  const selected = database === 0 ? Promise.resolve() : client.select(database);
-  await selected.catch((error: unknown) => {
-    if (!/out of range|invalid DB index/i.test(errorText(error))) throw explain(where, error);
-    throw new UserError(
-      `${where}: the server has no database ${database}`,
-      'Write a smaller number at the end of REDIS_URL, or raise `databases` in the settings of the server.',
-      'QUEUE',
-    );
-  });
-  const id = randomUUID();
-  const keys = ['key', 'stream', 'set'].map((name) => `{${prefix}}:doctor:${id}:${name}`);
-  const [key = '', stream = '', set = ''] = keys;
-  const kinds: readonly (readonly [string, () => Promise<unknown>])[] = [
-    ['write keys (SET)', () => client.set(key, '1', 'EX', 60)],
-    ['run scripts (EVAL)', () => client.eval('return redis.call("GET", KEYS[1])', 1, key)],
-    ['add to streams (XADD)', () => client.xadd(stream, '*', 'field', 'value')],
-    ['add to sorted sets (ZADD)', () => client.zadd(set, 0, 'member')],
-    ['wait for jobs (BZPOPMIN)', () => client.bzpopmin(set, 1)],
-    ['delete keys (DEL)', () => client.del(keys)],
-  ];
-  try {
-    for (const [what, run] of kinds) {
-      await run().catch((error: unknown) => {
-        const reason = errorText(error);
-        if (!/^(?:NOPERM|ERR unknown command|ERR .*not allowed)/.test(reason)) {
-          throw explain(where, error);
-        }
-        throw new UserError(
-          `${where}: its user may not ${what}`,
-          `Allow it, for example with ACL SETUSER the_user +@all ~{${prefix}}:*`,
-          'QUEUE',
-        );
-      });
-    }
-  } catch (error) {
-    await client.del(keys).catch(() => undefined);
-    throw error;
-  }
+  const [, meaning, remedy] = FAULTS.find(([pattern]) => pattern.test(text)) ?? [];
+  if (remedy === undefined) return commandError(where, error);
+  return new UserError(`${where}: ${meaning ? `${meaning} (${text})` : text}`, remedy, 'QUEUE');
 }
 
 /** The oldest Redis with all commands that BullMQ uses. */
 const OLDEST_VERSION = '6.2';
 
-/**
- * Warns about servers that are too old, or that delete keys of the queue. What the report leaves out causes no warning.
- * @param info the reply to INFO
- */
-export function warningsIn(info: string): string[] {
+/** Warns about servers that are too old, or that delete keys of the queue. */
+async function warningsOf(client: Redis): Promise<string[]> {
+  let info: string;
+  try {
+    info = await client.info();
+  } catch (error) {
+    return [
+      `its version and settings can’t be checked, because INFO failed (${errorText(error)}); version ${OLDEST_VERSION} and maxmemory-policy noeviction are needed`,
+    ];
+  }
   const fact = (name: string): string | undefined =>
     new RegExp(`^${name}:(.*)`, 'm').exec(info)?.[1]?.trim();
-  const warnings: string[] = [];
-  const version = fact('redis_version');
-  if (version !== undefined && version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) < 0) {
-    warnings.push(`version ${version} is too old; at least ${OLDEST_VERSION} is required`);
-  }
-  const policy = fact('maxmemory_policy');
-  if (policy !== undefined && policy !== 'noeviction') {
-    warnings.push(`maxmemory-policy is ${policy}, which may delete jobs; set it to noeviction`);
-  }
-  return warnings;
-}
-
-async function warningsOf(client: Redis): Promise<string[]> {
-  return await client
-    .info()
-    .then(warningsIn, (error: unknown) => [
-      `its version and settings can’t be checked, because INFO failed (${errorText(error)}); version ${OLDEST_VERSION} and maxmemory-policy noeviction are needed`,
-    ]);
+  const version = fact('redis_version') ?? OLDEST_VERSION;
+  const policy = fact('maxmemory_policy') ?? 'noeviction';
+  const isOld = version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) < 0;
+  return [
+    ...(isOld ? [`version ${version} is too old; at least ${OLDEST_VERSION} is required`] : []),
+    ...(policy === 'noeviction'
+      ? []
+      : [`maxmemory-policy is ${policy}, which may delete jobs; set it to noeviction`]),
+  ];
 }

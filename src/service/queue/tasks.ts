@@ -8,38 +8,34 @@ export type QueueName = (typeof QUEUE_NAMES)[number];
 const seller = z.string().min(1).max(100);
 /** The time of a schedule, or when a person asked. ISO 8601. */
 const dueAt = z.iso.datetime().max(40);
-const bigId = z.string().regex(/^\d{1,19}$/);
 
-/** Mirrors account and items, or a part of them. */
-const MIRROR = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['sync', 'account', 'items']), seller, dueAt, byHand: z.boolean() }),
-  z.object({
-    kind: z.literal('item'),
-    seller,
-    itemId: z.int().positive(),
-    dueAt,
-    byHand: z.literal(true),
+const TASKS = {
+  /** Mirrors account and items, or a part of them. */
+  mirror: z.discriminatedUnion('kind', [
+    z.object({ kind: z.enum(['sync', 'account', 'items']), seller, dueAt, byHand: z.boolean() }),
+    z.object({
+      kind: z.literal('item'),
+      seller,
+      itemId: z.int().positive(),
+      dueAt,
+      byHand: z.literal(true),
+    }),
+  ]),
+  audits: z.discriminatedUnion('kind', [
+    /** Does a piece of work on a check, again and again until it has ended. */
+    z.object({ kind: z.literal('audit'), seller, auditId: z.string().regex(/^\d{1,19}$/) }),
+    /** Checks known codes again. */
+    z.object({ kind: z.literal('recheck'), seller, dueAt }),
+  ]),
+  /** Sends an alert through a channel. */
+  alerts: z.object({
+    kind: z.literal('send'),
+    alertId: z.string().min(1).max(300),
+    channel: z.enum(['webhook', 'mail']),
   }),
-]);
-
-const AUDIT = z.discriminatedUnion('kind', [
-  /** Does a piece of work on a check, again and again until it has ended. */
-  z.object({ kind: z.literal('audit'), seller, auditId: bigId }),
-  /** Checks known codes again. */
-  z.object({ kind: z.literal('recheck'), seller, dueAt }),
-]);
-
-/** Sends an alert through a channel. */
-const ALERT = z.object({
-  kind: z.literal('send'),
-  alertId: z.string().min(1).max(300),
-  channel: z.enum(['webhook', 'mail']),
-});
-
-/** Delivers everything that is due for a feed. */
-const FEED = z.object({ kind: z.literal('deliver'), feed: z.string().min(1).max(63) });
-
-const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT, feeds: FEED } as const;
+  /** Delivers everything that is due for a feed. */
+  feeds: z.object({ kind: z.literal('deliver'), feed: z.string().min(1).max(63) }),
+} as const;
 
 /** The tasks of a queue. They carry ids and times, never keys or a seller's data. */
 export type TaskOf<N extends QueueName> = z.infer<(typeof TASKS)[N]>;
@@ -54,13 +50,6 @@ export interface Payload {
   readonly task: unknown;
 }
 
-/** @throws {TypeError} when the queue's workers could not read the task */
-export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Payload {
-  const parsed = TASKS[queue].safeParse(task);
-  if (parsed.success) return { v: 2, task: parsed.data };
-  throw new TypeError(`invalid task for queue ${queue}: ${faultsOf(parsed.error)}`);
-}
-
 /** Reads the task from a payload, or says why it can't be read. */
 export function readPayload<N extends QueueName>(
   queue: N,
@@ -68,23 +57,9 @@ export function readPayload<N extends QueueName>(
 ): { readonly task: TaskOf<N> } | { readonly fault: string } {
   const schema = z.object({ v: z.literal(2), task: TASKS[queue] as z.ZodType });
   const { success, data, error } = schema.safeParse(stored);
-  return success ? { task: data.task as TaskOf<N> } : { fault: faultsOf(error) };
-}
-
-/** Characters of JSON. Results are kept for days. */
-const MAX_RESULT_LENGTH = 2_048;
-
-/** The result as plain JSON, or a note that it was too large. */
-export function boundedResult(result: Readonly<Record<string, unknown>>): unknown {
-  const text = JSON.stringify(result, (_key, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
-  return text.length <= MAX_RESULT_LENGTH ? (JSON.parse(text) as unknown) : { tooLarge: true };
-}
-
-function faultsOf(error: z.ZodError): string {
+  if (success) return { task: data.task as TaskOf<N> };
   const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  return errorText(faults.join('; '));
+  return { fault: errorText(faults.join('; ')) };
 }
 
 /**

@@ -16,15 +16,8 @@ import { pause, withTimeout } from '../concurrency.js';
 import { backoffMs } from './backoff.js';
 import { errorText } from './errors.js';
 import type { Times } from './server.js';
-import { type Admission, HostShare } from './share.js';
-import {
-  boundedResult,
-  readPayload,
-  subjectOf,
-  type Payload,
-  type QueueName,
-  type TaskOf,
-} from './tasks.js';
+import { HostShare } from './share.js';
+import { readPayload, subjectOf, type Payload, type QueueName, type TaskOf } from './tasks.js';
 
 export interface JobContext {
   /** What the job is about, such as `sync.acme.20261121T020000Z`. */
@@ -65,17 +58,22 @@ export interface WorkOptions {
 interface WorkerSetup<N extends QueueName> extends WorkOptions {
   readonly queue: N;
   readonly handler: JobHandler<TaskOf<N>>;
-  readonly bull: {
-    readonly connection: unknown;
-    readonly factory: BackendFactory<IQueueBackend, unknown>;
-    readonly prefix: string;
-  };
+  readonly place: { readonly connection: unknown; readonly prefix: string };
+  readonly factory: BackendFactory<IQueueBackend, unknown>;
   /** Resolves when the server has answered. */
   readonly untilReady: () => Promise<void>;
   /** Called with each error of the connection. */
   readonly onError: (error: Error) => void;
   readonly times: Times;
   readonly log: Log;
+}
+
+export interface QueueWorker {
+  /**
+   * Takes no new jobs and waits for the active ones. After `timeoutMs` their signals are aborted; a few seconds
+   * later they are left to other workers. Never throws.
+   */
+  stop(timeoutMs: number): Promise<{ readonly handedBack: number }>;
 }
 
 /** Makes BullMQ retry a job after this delay. */
@@ -101,71 +99,50 @@ type BullWorker = InstanceType<typeof BullWorker>;
  * Works on a queue with BullMQ's worker until it is stopped. Starts as soon as the server can be reached, and survives
  * outages. If the server is lost while a handler runs, its outcome may be lost too; then the job runs again.
  */
-export class QueueWorker<N extends QueueName = QueueName> {
-  readonly #setup: WorkerSetup<N>;
-  readonly #log: Log;
-  readonly #share: HostShare;
-  /** Null if the worker was stopped before the server could be reached. */
-  readonly #bull: Promise<BullWorker | null>;
+export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWorker {
+  const { queue, times } = setup;
+  const log = setup.log.child({ queue });
+  const share = new HostShare(setup.concurrency);
   /** Aborted when the worker begins to stop. */
-  readonly #stopping = new AbortController();
-  /** Called when the worker no longer waits for handlers, one for each of them. BullMQ then records nothing. */
-  readonly #abandon = new Set<() => void>();
-  #stopped: Promise<{ handedBack: number }> | null = null;
-  #handedBack = 0;
+  const stopping = new AbortController();
+  let handedBack = 0;
+  let stopped: ReturnType<QueueWorker['stop']> | null = null;
+  const opened = open();
+  return { stop: (timeoutMs) => (stopped ??= stop(timeoutMs)) };
 
-  constructor(setup: WorkerSetup<N>) {
-    this.#setup = setup;
-    this.#log = setup.log.child({ queue: setup.queue });
-    this.#share = new HostShare(setup.concurrency);
-    this.#bull = this.#open();
-  }
-
-  /**
-   * Takes no new jobs and waits for the active ones. After `timeoutMs` their signals are aborted; a few seconds
-   * later they are left to other workers. Never throws.
-   */
-  stop(timeoutMs: number): Promise<{ handedBack: number }> {
-    this.#stopped ??= this.#stop(timeoutMs);
-    return this.#stopped;
-  }
-
-  async #stop(timeoutMs: number): Promise<{ handedBack: number }> {
-    this.#stopping.abort(new Error('the worker is stopping'));
-    const closed = this.#bull.then((bull) => bull?.close());
+  async function stop(timeoutMs: number): Promise<{ readonly handedBack: number }> {
+    stopping.abort(new Error('the worker is stopping'));
+    const closed = opened.then((worker) => worker?.close());
     if (!(await endsWithin(timeoutMs, closed))) {
-      (await this.#bull)?.cancelAllJobs('the worker is stopping');
-      await endsWithin(this.#setup.times.graceMs, closed);
+      (await opened)?.cancelAllJobs('the worker is stopping');
+      await endsWithin(times.graceMs, closed);
     }
-    for (const abandon of this.#abandon) abandon();
-    await endsWithin(this.#setup.times.commandMs, closed);
-    return { handedBack: this.#handedBack };
+    return { handedBack };
   }
 
-  async #open(): Promise<BullWorker | null> {
-    while (!this.#stopping.signal.aborted) {
+  /** @returns null if the worker was stopped before the server could be reached */
+  async function open(): Promise<BullWorker | null> {
+    while (!stopping.signal.aborted) {
       try {
-        await this.#setup.untilReady();
-        return await this.#start();
+        await setup.untilReady();
+        return await start();
       } catch {
         // Logged where it failed.
-        await pause(this.#setup.times.retryMs, this.#stopping.signal);
+        await pause(times.retryMs, stopping.signal);
       }
     }
     return null;
   }
 
-  async #start(): Promise<BullWorker> {
-    const { queue, concurrency, times, bull, onError } = this.#setup;
-    const { factory, ...place } = bull;
+  async function start(): Promise<BullWorker> {
     const worker = new BullWorker(
       queue,
       // BullMQ passes the signal only to functions that declare it.
       (job: BullJob, token: string | undefined, signal: AbortSignal | undefined) =>
-        this.#process(job, token ?? '', signal ?? new AbortController().signal),
+        perform(job, token ?? '', signal ?? new AbortController().signal),
       {
-        ...place,
-        concurrency,
+        ...setup.place,
+        concurrency: setup.concurrency,
         name: `${hostname()}.${process.pid}`,
         skipVersionCheck: true,
         drainDelay: times.blockMs / 1_000,
@@ -179,18 +156,16 @@ export class QueueWorker<N extends QueueName = QueueName> {
             error instanceof RetryAfter ? error.delayMs : 0,
         },
       },
-      factory,
+      setup.factory,
     );
     worker.on('error', (error) => {
-      onError(error);
-      this.#rest(worker);
+      setup.onError(error);
+      void rest(worker);
     });
     worker.on('lockRenewalFailed', (jobs) => {
       for (const job of jobs) worker.cancelJob(job, 'the job belongs to another worker by now');
     });
-    worker.on('stalled', (job) => {
-      this.#log.warn('a job lost its worker and will run again', { job });
-    });
+    worker.on('stalled', (job) => log.warn('a job lost its worker and will run again', { job }));
     try {
       await worker.waitUntilReady();
       return worker;
@@ -201,133 +176,101 @@ export class QueueWorker<N extends QueueName = QueueName> {
   }
 
   /** Takes no job for a while: after some errors BullMQ would ask again at once, for hours if the server is full. */
-  #rest(worker: BullWorker): void {
-    if (worker.isPaused() || this.#stopping.signal.aborted) return;
-    void worker
-      .pause(true)
-      .then(() => pause(Math.min(1_000, this.#setup.times.retryMs), this.#stopping.signal))
-      .then(() => (this.#stopping.signal.aborted ? undefined : worker.resume()))
-      .catch(() => undefined);
+  async function rest(worker: BullWorker): Promise<void> {
+    if (worker.isPaused() || stopping.signal.aborted) return;
+    try {
+      await worker.pause(true);
+      await pause(Math.min(1_000, times.retryMs), stopping.signal);
+      if (!stopping.signal.aborted) worker.resume();
+    } catch {
+      // The worker is closing.
+    }
   }
 
   /** Runs the handler, and tells BullMQ its outcome as BullMQ's documentation says. */
-  async #process(job: BullJob, token: string, signal: AbortSignal): Promise<unknown> {
-    const payload = readPayload(this.#setup.queue, job.data);
+  async function perform(job: BullJob, token: string, signal: AbortSignal): Promise<unknown> {
+    const payload = readPayload(queue, job.data);
     if ('fault' in payload) {
-      this.#log.error('a job’s payload is invalid', { job: job.id, problem: payload.fault });
+      log.error('a job’s payload is invalid', { job: job.id, problem: payload.fault });
       throw new UnrecoverableError(`the job's payload is invalid: ${payload.fault}`);
     }
     const { task } = payload;
-    const slot = this.#admit(task);
-    if ('delayMs' in slot) {
-      await job.moveToDelayed(Date.now() + slot.delayMs, token);
-      throw new DelayedError();
-    }
-    try {
-      return await this.#perform(job, token, task, signal);
-    } finally {
-      slot.free();
-    }
-  }
-
-  #admit(task: TaskOf<N>): Admission {
-    const of = 'seller' in task ? this.#setup.hostOf?.(task.seller) : null;
-    if (!of) return { free: () => undefined };
-    return this.#share.admit(of.host, of.isAlone, performance.now());
-  }
-
-  async #perform(
-    job: BullJob,
-    token: string,
-    task: TaskOf<N>,
-    signal: AbortSignal,
-  ): Promise<unknown> {
-    const startedAt = performance.now();
+    const seller = 'seller' in task ? task.seller : null;
+    const host = seller === null ? null : (setup.hostOf?.(seller) ?? null);
+    const slot = host === null ? null : share.admit(host.host, host.isAlone, performance.now());
+    if (slot !== null && 'delayMs' in slot) return await delay(job, token, slot.delayMs);
     const subject = subjectOf(task);
-    const attempts = job.opts.attempts ?? 1;
     const context: JobContext = {
       subject,
       attempt: job.attemptsMade + 1,
-      attempts,
+      attempts: job.opts.attempts ?? 1,
       signal,
-      closing: this.#stopping.signal,
-      log: this.#log.child({ job: subject, ...('seller' in task ? { seller: task.seller } : {}) }),
+      closing: stopping.signal,
+      log: log.child({ job: subject, ...(seller === null ? {} : { seller }) }),
     };
-    const outcome = await this.#unlessAbandoned(this.#handle(task, context));
-    this.#count(job.name, outcome.kind, performance.now() - startedAt);
-    return await this.#conclude(job, token, outcome, context);
-  }
-
-  /** A race against one promise of the worker would keep every outcome in memory for as long as the worker lives. */
-  #unlessAbandoned(handling: Promise<JobOutcome>): Promise<JobOutcome> {
-    return new Promise((resolve, reject) => {
-      const abandon = (): void => reject(new WaitingError());
-      this.#abandon.add(abandon);
-      void handling.then(resolve, reject).finally(() => this.#abandon.delete(abandon));
-    });
+    try {
+      return await conclude(job, token, await handle(task, context), context);
+    } finally {
+      slot?.free();
+    }
   }
 
   /** Never rejects. A failed last attempt gives the job up. */
-  async #handle(task: TaskOf<N>, context: JobContext): Promise<JobOutcome> {
+  async function handle(task: TaskOf<N>, context: JobContext): Promise<JobOutcome> {
     const { attempt, attempts, signal, closing } = context;
     if (closing.aborted) return { kind: 'hand-back' };
-    const outcome = await this.#setup
+    const startedAt = performance.now();
+    const outcome = await setup
       .handler(task, context)
       .catch((error: unknown) => errorOutcome(error, signal));
-    if (outcome.kind !== 'retry' || attempt < attempts) return outcome;
-    return { kind: 'give-up', problem: outcome.problem };
+    const isLast = outcome.kind === 'retry' && attempt >= attempts;
+    const end: JobOutcome = isLast ? { kind: 'give-up', problem: outcome.problem } : outcome;
+    const durationMs = performance.now() - startedAt;
+    setup.onJob?.({ queue, name: task.kind, outcome: end.kind, durationMs });
+    return end;
   }
 
-  async #conclude(
+  async function conclude(
     job: BullJob,
     token: string,
     outcome: JobOutcome,
-    { log, attempt, attempts }: JobContext,
+    { log: line, attempt, attempts }: JobContext,
   ): Promise<unknown> {
     const timeAfter = (ms: number): string => new Date(Date.now() + ms).toISOString();
     switch (outcome.kind) {
       case 'done':
-        return boundedResult(outcome.result);
+        return null;
       case 'retry': {
         const problem = errorText(outcome.problem);
-        const delayMs = Math.max(
-          1,
-          backoffMs(attempt, outcome.notBefore, Date.now(), Math.random()),
-        );
+        const delayMs = backoffMs(attempt, outcome.notBefore, Date.now(), Math.random());
         const facts = { problem, attempt, attempts, again: timeAfter(delayMs) };
-        log.warn('job failed; it will be retried', facts);
-        throw new RetryAfter(problem, delayMs);
+        line.warn('job failed; it will be retried', facts);
+        throw new RetryAfter(problem, Math.max(1, delayMs));
       }
       case 'later': {
-        const delayMs = Math.max(1, Math.ceil(outcome.delayMs));
-        await job.moveToDelayed(Date.now() + delayMs, token);
+        const { reason, delayMs } = outcome;
         // Without a delay, it only lets other jobs take their turn.
-        if (outcome.delayMs > 0) {
-          log.info('job delayed', { reason: outcome.reason, again: timeAfter(delayMs) });
-        }
-        throw new DelayedError();
+        if (delayMs > 0) line.info('job delayed', { reason, again: timeAfter(delayMs) });
+        return await delay(job, token, delayMs);
       }
       case 'give-up': {
         const problem = errorText(outcome.problem);
-        log.error('job failed for good', { problem, attempt, attempts });
+        line.error('job failed for good', { problem, attempt, attempts });
         throw new UnrecoverableError(problem);
       }
       case 'hand-back':
         await job.moveToWait(token);
-        this.#handedBack += 1;
-        log.info('job handed back to the queue');
+        handedBack += 1;
+        line.info('job handed back to the queue');
         throw new WaitingError();
     }
   }
+}
 
-  #count(name: string, outcome: JobEvent['outcome'], durationMs: number): void {
-    try {
-      const { queue, onJob } = this.#setup;
-      onJob?.({ queue, name, outcome, durationMs });
-    } catch (error) {
-      this.#log.error('could not count a job', { problem: errorText(error) });
-    }
-  }
+/** Runs the job again after a time, without using up an attempt. */
+async function delay(job: BullJob, token: string, delayMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + Math.max(1, Math.ceil(delayMs)), token);
+  throw new DelayedError();
 }
 
 function endsWithin(ms: number, promise: Promise<unknown>): Promise<boolean> {

@@ -4,7 +4,7 @@ import { isLoopback } from '../domain/address.js';
 import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
 import { oneLine } from '../domain/text.js';
-import { TimeoutError, cachedCall } from './concurrency.js';
+import { TimeoutError, cachedCall, withTimeout } from './concurrency.js';
 import { HEALTH, LIMITS, serve, type ListenTarget, type Pages, type WebServer } from './listen.js';
 import { VERSION } from '../version.js';
 import { METRICS_TYPE } from './metrics.js';
@@ -17,13 +17,9 @@ export interface HealthServerOptions {
   readonly log: Log;
 }
 
-const HEALTH_LIMITS = {
-  ...LIMITS,
-  /** Timeout of one check, and of collecting metrics (ms). */
-  checkMs: 3_000,
-  metricsMs: 10_000,
-};
-export type HealthLimits = Readonly<typeof HEALTH_LIMITS>;
+/** Timeouts of one check, and of collecting metrics (ms). */
+const CHECK_MS = 3_000;
+const METRICS_MS = 10_000;
 
 /** Results are reused for this time (ms), so that frequent requests cost nothing. */
 const freshMs = (): number => 1_000;
@@ -32,18 +28,9 @@ const freshMs = (): number => 1_000;
  * Serves `/healthz`, `/readyz` and `/metrics` without authentication: they show no secrets.
  * @throws {UserError} when it can't listen on the address
  */
-export async function startHealthServer(
-  options: HealthServerOptions,
-  limits: HealthLimits = HEALTH_LIMITS,
-): Promise<WebServer> {
+export async function startHealthServer(options: HealthServerOptions): Promise<WebServer> {
   const { listen, log } = options;
-  return await serve(
-    (isOnlyHere) => pagesOf(options, limits, isOnlyHere),
-    listen,
-    HEALTH,
-    limits,
-    log,
-  );
+  return await serve((isOnlyHere) => pagesOf(options, isOnlyHere), listen, HEALTH, LIMITS, log);
 }
 
 const INDEX = `seller-mirror
@@ -53,13 +40,9 @@ const INDEX = `seller-mirror
 /metrics  for Prometheus
 `;
 
-function pagesOf(
-  { checks, metrics, log }: HealthServerOptions,
-  { checkMs, metricsMs }: HealthLimits,
-  isOnlyHere: () => boolean,
-): Pages {
-  const checkAll = readiness(checks, log, checkMs);
-  const metricsText = cachedCall(metrics, metricsMs, freshMs);
+function pagesOf({ checks, metrics, log }: HealthServerOptions, isOnlyHere: () => boolean): Pages {
+  const checkAll = readiness(checks, log);
+  const metricsText = cachedCall(metrics, METRICS_MS, freshMs);
   const pages: Pages = new Hono({
     // The raw path: pages are not served under other spellings of their paths.
     getPath: (_, options) => options?.env?.incoming.url?.split('?', 1)[0] ?? '',
@@ -117,21 +100,18 @@ const MAX_REASON = 300;
 function readiness(
   checks: readonly HealthCheck[],
   log: Log,
-  timeoutMs: number,
 ): () => Promise<readonly CheckResult[]> {
-  const calls = checks.map(({ name, check }) => {
-    const call = cachedCall(check, timeoutMs, () => 0);
-    return async (): Promise<CheckResult> => {
-      const why = await call().then(
-        (text) => (text === undefined ? null : oneLine(text, MAX_REASON)),
-        errorReason,
-      );
-      return { name, ok: why === null, why };
-    };
-  });
   let logged = '';
   const checkAll = async (): Promise<readonly CheckResult[]> => {
-    const results = await Promise.all(calls.map((call) => call()));
+    const results = await Promise.all(
+      checks.map(async ({ name, check }): Promise<CheckResult> => {
+        const why = await withTimeout(CHECK_MS, check()).then(
+          (text) => (text === undefined ? null : oneLine(text, MAX_REASON)),
+          errorReason,
+        );
+        return { name, ok: why === null, why };
+      }),
+    );
     const problems = results.filter(({ ok }) => !ok).map(({ name, why }) => `${name}: ${why}`);
     const now = problems.join('; ');
     if (now !== logged) {
@@ -141,7 +121,7 @@ function readiness(
     logged = now;
     return results;
   };
-  return cachedCall(checkAll, 2 * timeoutMs, freshMs);
+  return cachedCall(checkAll, 2 * CHECK_MS, freshMs);
 }
 
 /** Shows only the code of an error, or of its first inner error: messages may contain passwords. */

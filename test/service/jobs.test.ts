@@ -82,45 +82,6 @@ describe('schedules', () => {
     const after = await run(['status', '--check'], env);
     expect(after.code, after.stdout).toBe(0);
   });
-
-  it('have one job for account and items at the same second, and neither waits for the other', async () => {
-    const { sim } = await market();
-    const cron = dailyCron();
-    const { queues } = await startJobs(mirror(), sim.url, { SYNC_CRON: cron, ACCOUNT_CRON: cron });
-    await untilRuns(mirror(), ...DONE);
-    await until(async () => (await queues.counts()).mirror.completed === 1);
-    expect((await queues.counts()).mirror).toMatchObject({ waiting: 0, delayed: 0, active: 0 });
-  });
-
-  it('leave a paused seller alone, and mirror it once on resuming', async () => {
-    const { sim } = await market();
-    const first = await startJobs(mirror(), sim.url);
-    await untilRuns(mirror(), ...DONE);
-    await first.stop();
-    await moveRuns('-3 days');
-    await setPaused(true);
-    const second = await startJobs(mirror(), sim.url);
-    await until(async () => (await second.queues.counts()).mirror.waiting === 0);
-    await second.stop();
-    expect(await runsOf(mirror())).toHaveLength(2);
-    await setPaused(false);
-    await startJobs(mirror(), sim.url);
-    await untilRuns(mirror(), ...DONE, ...DONE);
-  });
-
-  it('stop for a key that is refused, and say so once', async () => {
-    const { sim } = await market();
-    sim.faults.always('account', { kind: 'key-refused' });
-    const first = await startJobs(mirror(), sim.url);
-    await until(async () => (await runsOf(mirror())).some(({ state }) => state === 'failed'));
-    const [run] = await runsOf(mirror());
-    expect(run).toMatchObject({ kind: 'account', retry_at: null });
-    await first.stop();
-    const requests = sim.log.length;
-    const second = await startJobs(mirror(), sim.url);
-    await until(async () => (await second.queues.counts()).mirror.waiting === 0);
-    expect(sim.log.length).toBe(requests);
-  });
 });
 
 describe('a marketplace whose answers take for ever', () => {

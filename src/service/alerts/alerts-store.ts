@@ -72,33 +72,24 @@ export async function listWaitingAlerts({ pool }: Db): Promise<AlertRow[]> {
   return rows;
 }
 
-/** Records how an alert ended. @param note what the receiver said, or why it was not sent */
-export async function endAlert(
+/**
+ * Records what came of an alert.
+ * @param outcome when it is tried again, or how it ended
+ * @param note what the receiver said, or why it was not sent
+ */
+export async function recordOutcome(
   { pool }: Db,
   { alertId, channel }: Pick<AlertRow, 'alertId' | 'channel'>,
-  outcome: 'sent' | 'dropped' | 'failed',
+  outcome: Date | 'sent' | 'dropped' | 'failed',
   note: string,
 ): Promise<void> {
+  const [retryAt, ended] = outcome instanceof Date ? [outcome, null] : [null, outcome];
   await pool.query(
     `UPDATE mirror.alerts
-        SET ended_at = now(), outcome = $3, note = $4, retry_at = NULL,
+        SET ended_at = CASE WHEN $3::text IS NOT NULL THEN now() END, outcome = $3, note = $4, retry_at = $5,
             attempts = attempts + CASE $3 WHEN 'dropped' THEN 0 ELSE 1 END
       WHERE alert_id = $1 AND channel = $2`,
-    [alertId, channel, outcome, note],
-  );
-}
-
-/** Records that an alert could not be sent, and when it is tried again. */
-export async function postponeAlert(
-  { pool }: Db,
-  { alertId, channel }: Pick<AlertRow, 'alertId' | 'channel'>,
-  note: string,
-  retryAt: Date,
-): Promise<void> {
-  await pool.query(
-    `UPDATE mirror.alerts SET attempts = attempts + 1, retry_at = $3, note = $4
-      WHERE alert_id = $1 AND channel = $2`,
-    [alertId, channel, retryAt, note],
+    [alertId, channel, ended, note, retryAt],
   );
 }
 

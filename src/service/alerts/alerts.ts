@@ -1,7 +1,6 @@
 import type { App } from '../../app.js';
 import type { Config } from '../../config/index.js';
 import type { AlertType } from '../../config/schemas.js';
-
 import { readSellerStatuses, type SellerStatus } from '../../catalogue/status-store.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 import type { Db } from '../../db/db.js';
@@ -10,15 +9,16 @@ import { feedDelay, listFeedStates, markFeedStale } from '../../reporting/feeds-
 import {
   type AlertChannelName,
   type AlertRow,
-  endAlert,
   insertAlert,
-  postponeAlert,
   readAlert,
+  recordOutcome,
   unknownAlerts,
 } from './alerts-store.js';
 import { type AlertContent, alertKind, digest } from './content.js';
 import type { AlertChannel, AlertMessage } from './message.js';
 import { findNews } from './news-store.js';
+
+const HOUR_MS = 3_600_000;
 
 /** Alerts are of kind `run-failed`, messages of type `run.failed`. */
 function typeOf({ kind }: Alert): AlertType {
@@ -90,14 +90,12 @@ export async function recordStale({ config, db }: Pick<App, 'config' | 'db'>): P
   if (channelsOf(config).length === 0) return;
   const now = new Date(db.clock.now());
   const names = config.sellers.map(({ name }) => name);
-  const copies = findStaleSellers(await readSellerStatuses(db), names, config.staleAfterHours, now);
-  const feeds = await findFeedAlerts(db, config.feeds, config.feedStaleAfterHours, now);
-  const ahead = (await listMomentsAhead(db)).filter(
-    ({ sellerId }) => sellerId === null || names.includes(sellerId),
+  const latest = new Date(now.getTime() - config.staleAfterHours * HOUR_MS);
+  const copies = staleCopies(await readSellerStatuses(db), names, latest);
+  const feeds = await feedAlerts({ config, db }, now);
+  const clocks = (await listMomentsAhead(db)).flatMap(({ sellerId: seller, what }): Alert[] =>
+    seller === null || names.includes(seller) ? [{ kind: 'clock-ahead', seller, what }] : [],
   );
-  const clocks = ahead.map(({ sellerId: seller, what }) => {
-    return { kind: 'clock-ahead', seller, what } as const;
-  });
   await recordAlerts({ config, db }, [...copies, ...feeds, ...clocks]);
   for (const alert of feeds) {
     // After the alert is recorded: if the process is killed before, the next check does both.
@@ -125,7 +123,7 @@ export async function deliverAlert(
   const { alert, content } = row.message;
   const over = (await alertKind(alert).over?.(db, alert)) ?? null;
   if (over !== null) {
-    await endAlert(db, row, 'dropped', over);
+    await recordOutcome(db, row, 'dropped', over);
     return { kind: 'done', result: { dropped: over } };
   }
   const written = { ...content, at: new Date(content.at) };
@@ -134,15 +132,15 @@ export async function deliverAlert(
     signal,
   );
   if (reply.kind === 'delivered') {
-    await endAlert(db, row, 'sent', `accepted (${reply.status})`);
+    await recordOutcome(db, row, 'sent', `accepted (${reply.status})`);
     return { kind: 'done', result: { delivered: reply.status } };
   }
   const again = reply.kind === 'retry' ? retryAt(row.attempts + 1, reply.notBefore) : null;
   if (again === null) {
-    await endAlert(db, row, 'failed', reply.problem);
+    await recordOutcome(db, row, 'failed', reply.problem);
     return { kind: 'give-up', problem: reply.problem };
   }
-  await postponeAlert(db, row, reply.problem, again);
+  await recordOutcome(db, row, again, reply.problem);
   return {
     kind: 'later',
     reason: reply.problem,
@@ -183,53 +181,26 @@ function toMessage(
   return { ...text, id, type, data: { ...data, link: url }, link: { url, label: page.label } };
 }
 
-type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
-type FeedAlert = Extract<Alert, { readonly feed: string }>;
-
-/** How old a seller's copy is. */
-type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
-
-/**
- * Finds sellers whose items were last mirrored too long ago. The alert names the last success, so it is
- * the same at each call until the copy is fresh again.
- * @param staleAfterHours largest age of a copy
- */
-export function findStaleSellers(
-  statuses: readonly CopyAge[],
-  sellers: readonly string[],
-  staleAfterHours: number,
-  now: Date,
-): readonly StaleAlert[] {
-  const latest = new Date(now.getTime() - staleAfterHours * 3_600_000);
-  // A parked seller has had its own alert; a paused one is stale on purpose.
-  const stale = statuses.filter(
-    ({ sellerId, parked, itemsMirroredAt, knownSince }) =>
-      sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
-  );
-  return stale.map(({ sellerId: seller, itemsMirroredAt }) => ({
-    kind: 'copy-stale',
-    seller,
-    since: itemsMirroredAt?.toISOString() ?? null,
-  }));
+/** Sellers whose items were last mirrored too long ago. @param latest oldest success that is fresh */
+function staleCopies(statuses: readonly SellerStatus[], sellers: readonly string[], latest: Date) {
+  return statuses.flatMap(({ sellerId: seller, parked, itemsMirroredAt, knownSince }): Alert[] => {
+    // A parked seller has had its own alert; a paused one is stale on purpose.
+    if (parked !== null || !sellers.includes(seller)) return [];
+    if ((itemsMirroredAt ?? knownSince) >= latest) return [];
+    // The last success is the same at each call until the copy is fresh again.
+    return [{ kind: 'copy-stale', seller, since: itemsMirroredAt?.toISOString() ?? null }];
+  });
 }
 
-/**
- * Finds feeds whose targets have lacked rows for too long, and feeds that have recovered. Stores since when
- * a feed is stale, so that the alert is the same at each call.
- * @param feeds the configured feeds
- */
-export async function findFeedAlerts(
-  db: Db,
-  feeds: readonly { readonly name: string; readonly views: readonly string[] }[],
-  staleAfterHours: number,
-  now: Date,
-): Promise<readonly FeedAlert[]> {
-  const alerts: FeedAlert[] = [];
+/** Feeds whose targets have lacked rows for too long, and feeds that have recovered. */
+async function feedAlerts({ config, db }: Pick<App, 'config' | 'db'>, now: Date) {
+  const alerts: Extract<Alert, { readonly feed: string }>[] = [];
   for (const state of await listFeedStates(db)) {
-    const feed = feeds.find(({ name }) => name === state.feed);
+    const feed = config.feeds.find(({ name }) => name === state.feed);
     if (feed === undefined) continue;
     const { ms, since } = feedDelay(state.views, feed.views, now);
-    const isStale = since !== null && ms > staleAfterHours * 3_600_000;
+    const isStale = since !== null && ms > config.feedStaleAfterHours * HOUR_MS;
+    // Stored, so that the alert is the same at each call.
     if (isStale && state.staleSince === null) await markFeedStale(db, state.feed, since);
     const staleSince = state.staleSince ?? (isStale ? since : null);
     if (staleSince === null) continue;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
 import { feedDelay, listFeedStates } from '../../reporting/feeds-store.js';
-import { type HeldItems, readHeldRemovals } from '../../catalogue/held-store.js';
+import { readHeldRemovals } from '../../catalogue/held-store.js';
 import { readChanges } from '../../catalogue/item-changes-store.js';
 import { PROCESS_DIED, type Run, findLaterGoodRun, getRun } from '../../catalogue/runs-store.js';
 import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
@@ -199,15 +199,11 @@ async function runContent(db: Db, runId: bigint): Promise<AlertContent | null> {
   const entry = await getRun(db, runId);
   if (entry === null) return null;
   const { run: found } = entry;
-  if (found.state === 'held') return heldContent(db, found);
   // It died before it could record its failure, and no later run has marked it yet.
   const run = found.state === 'running' ? { ...found, ...PROCESS_DIED } : found;
   const { sellerId: seller, state, startedAt, finishedAt } = run;
-  const need = runNeed(run);
-  // The message of an unreadable reply quotes it, and alerts go to third parties.
-  const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs show ${runId}\``;
-  const shown = run.problemCode === 'unreadable' ? { ...need, text } : need;
-  return needContent(shown, finishedAt ?? startedAt, run.problemCode ?? state, {
+  const at = finishedAt ?? startedAt;
+  const data = {
     seller,
     runId: String(runId),
     kind: run.kind,
@@ -215,28 +211,20 @@ async function runContent(db: Db, runId: bigint): Promise<AlertContent | null> {
     startedAt: startedAt.toISOString(),
     finishedAt: finishedAt?.toISOString() ?? null,
     counts: countsOf(run),
-  });
-}
-
-async function heldContent(db: Db, run: Run): Promise<AlertContent | null> {
-  const { sellerId: seller, runId, startedAt, finishedAt } = run;
-  const held = (await readHeldRemovals(db, seller)).get(seller);
-  if (held === undefined) return null;
-  return needContent(heldNeed(seller, held), finishedAt ?? startedAt, 'held', {
-    seller,
-    runId: String(runId),
-    kind: run.kind,
-    state: run.state,
-    startedAt: startedAt.toISOString(),
-    finishedAt: finishedAt?.toISOString() ?? null,
-    counts: countsOf(run),
-    held: heldFacts(held),
-  });
-}
-
-function heldFacts({ items, confirmed, present, examples }: HeldItems): Json {
-  const named = examples.map(({ itemId, name }) => ({ itemId, name: displayName(name) }));
-  return { items, confirmed, present, examples: named };
+  };
+  if (state === 'held') {
+    const held = (await readHeldRemovals(db, seller)).get(seller);
+    if (held === undefined) return null;
+    const { items, confirmed, present } = held;
+    const examples = held.examples.map(({ itemId, name }) => ({ itemId, name: displayName(name) }));
+    const facts = { ...data, held: { items, confirmed, present, examples } };
+    return needContent(heldNeed(seller, held), at, 'held', facts);
+  }
+  const need = runNeed(run);
+  // The message of an unreadable reply quotes it, and alerts go to third parties.
+  const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs show ${runId}\``;
+  const shown = run.problemCode === 'unreadable' ? { ...need, text } : need;
+  return needContent(shown, at, run.problemCode ?? state, data);
 }
 
 const COUNTS = [

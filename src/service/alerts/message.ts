@@ -57,3 +57,13 @@ export function shownTexts({ title, text, remedy, link }: AlertMessage): {
     label: oneLine(link?.label ?? '', MAX_TITLE),
   };
 }
+
+/** Splits a text into its words and its commands, which are between backticks. */
+export function spansOf(
+  text: string,
+): readonly { readonly text: string; readonly isCommand: boolean }[] {
+  const parts = text.split('`');
+  // An odd number of backticks: they don't delimit commands.
+  if (parts.length % 2 === 0) return [{ text, isCommand: false }];
+  return parts.map((part, n) => ({ text: part, isCommand: n % 2 === 1 }));
+}

@@ -2,7 +2,13 @@ import { Webhook as Signer } from 'standardwebhooks';
 import { errorCode } from '../../domain/error-code.js';
 import { type HeaderMap, retryAt } from '../../marketplace/rate-limit.js';
 import type { Secret } from '../../domain/secret.js';
-import { type AlertChannel, type AlertMessage, type AlertReply, shownTexts } from './message.js';
+import {
+  type AlertChannel,
+  type AlertMessage,
+  type AlertReply,
+  shownTexts,
+  spansOf,
+} from './message.js';
 
 interface WebhookTarget {
   /** http or https. A secret, because such URLs often contain a token. */
@@ -35,7 +41,11 @@ export function createWebhook(
       try {
         const response = await fetch(url, {
           method: 'POST',
-          headers,
+          headers: {
+            ...headers,
+            'content-type': 'application/json',
+            'user-agent': 'seller-mirror',
+          },
           body,
           redirect: 'manual',
           signal: AbortSignal.any([signal, deadline]),
@@ -57,28 +67,21 @@ export function createWebhook(
 interface Post {
   readonly url: string;
   readonly body: string;
-}
-
-interface PostRequest extends Post {
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Returns a function that builds the request for a message. */
 function requestsTo(
   { url, format, secret }: WebhookTarget,
   now: () => number,
-): (message: AlertMessage) => PostRequest {
-  const common = { 'content-type': 'application/json', 'user-agent': 'seller-mirror' };
-  if (format !== 'standard') {
-    return (message) => ({ ...CHAT_FORMATS[format](message, url.reveal()), headers: common });
-  }
+): (message: AlertMessage) => Post {
+  if (format !== 'standard') return (message) => CHAT_FORMATS[format](message, url.reveal());
   if (secret === null) throw new TypeError('standard alerts are never sent unsigned');
   const signer = new Signer(secret.reveal());
   return ({ id, type, at, data }) => {
     const body = JSON.stringify({ type, timestamp: at.toISOString(), data });
     const sent = new Date(now());
     const headers = {
-      ...common,
       'webhook-id': id,
       'webhook-timestamp': String(Math.floor(sent.getTime() / 1_000)),
       'webhook-signature': signer.sign(id, sent, body),
@@ -179,12 +182,11 @@ function forDiscord(text: string): string {
   return text.replace(/[!-/:-@[-`{-~]/g, '\\$&');
 }
 
-/** Escapes a text but for the commands between backticks, where Discord interprets nothing. */
-function withCommands(text: string): string {
-  const parts = text.split('`');
-  // An odd number of backticks: they don't delimit commands.
-  if (parts.length % 2 === 0) return forDiscord(text);
-  return parts.map((part, n) => (n % 2 === 0 ? forDiscord(part) : `\`${part}\``)).join('');
+/** Escapes a text but for its commands, where Discord interprets nothing. */
+function withCommands(remedy: string): string {
+  return spansOf(remedy)
+    .map(({ text, isCommand }) => (isCommand ? `\`${text}\`` : forDiscord(text)))
+    .join('');
 }
 
 const NTFY_PRIORITIES = { good: 3, warn: 4, bad: 5 } as const;
@@ -238,14 +240,9 @@ function telegram(message: AlertMessage, url: string): Post {
   add(`\n\n${forTelegram(text)}`);
   if (remedy !== null) {
     add('\n\nWhat to do: ');
-    const parts = remedy.split('`');
-    // An odd number of backticks: they don't delimit commands.
-    if (parts.length % 2 === 0) add(forTelegram(remedy));
-    else {
-      for (const [n, part] of parts.entries()) {
-        if (n % 2 === 0) add(forTelegram(part));
-        else add(part, { type: 'code' });
-      }
+    for (const span of spansOf(remedy)) {
+      if (span.isCommand) add(span.text, { type: 'code' });
+      else add(forTelegram(span.text));
     }
   }
   if (message.link !== null) {

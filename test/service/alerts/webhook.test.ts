@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
@@ -67,14 +66,6 @@ describe('a message', () => {
     const other = new Verifier(`whsec_${Buffer.alloc(24, 7).toString('base64')}`);
     expect(() => other.verify(body, request?.headers ?? {})).toThrow();
   });
-
-  it('keeps its id and gets a new timestamp for each retry', async () => {
-    const { server, webhook } = await startReceiver([{ status: 500 }, { status: 200 }]);
-    await webhook.send(MESSAGE, never);
-    await webhook.send(MESSAGE, never);
-    expect(server.requests.map(({ headers }) => headers['webhook-id'])).toEqual(['msg_1', 'msg_1']);
-    for (const { body, headers } of server.requests) new Verifier(SECRET).verify(body, headers);
-  });
 });
 
 describe('the receiver’s answer', () => {
@@ -89,27 +80,17 @@ describe('the receiver’s answer', () => {
     );
   });
 
-  it.each([
-    ['120', now + 120_000],
-    ['0', now],
-    ['Sat, 21 Nov 2026 01:00:00 GMT', now + 3_600_000],
-    ['Sat, 21 Nov 2020 01:00:00 GMT', now],
-    ['soon', null],
-    ['-5', null],
-    ['2.5', now + 2_500],
-    ['99999999999999', now + 24 * 3_600_000],
-    ['', null],
-  ])('sets the time of the retry by Retry-After: %j', (retryAfter, notBefore) => {
-    const reply = replyOfStatus(503, { 'retry-after': retryAfter }, now);
-    expect(reply).toMatchObject({ kind: 'retry', notBefore });
-  });
-
-  it('sets it by the receiver’s own clock, if the answer tells what that shows', () => {
-    const headers = {
-      date: 'Thu, 24 Dec 2026 10:00:00 GMT',
-      'retry-after': 'Thu, 24 Dec 2026 10:05:00 GMT',
-    };
-    expect(replyOfStatus(503, headers, now)).toMatchObject({ notBefore: now + 300_000 });
+  it('sets the time of the retry by Retry-After, and by the receiver’s own clock if that is told', () => {
+    const date = 'Thu, 24 Dec 2026 10:00:00 GMT';
+    const later = 'Thu, 24 Dec 2026 10:05:00 GMT';
+    for (const [headers, notBefore] of [
+      [{ 'retry-after': '120' }, now + 120_000],
+      [{ 'retry-after': 'soon' }, null],
+      [{}, null],
+      [{ date, 'retry-after': later }, now + 300_000],
+    ] as const) {
+      expect(replyOfStatus(503, headers, now)).toMatchObject({ kind: 'retry', notBefore });
+    }
   });
 
   it('may be a redirect, which is not followed', async () => {
@@ -168,11 +149,6 @@ describe('a receiver that does not answer', () => {
       expect(JSON.stringify(reply)).not.toContain(TOKEN);
     }
   });
-});
-
-it('the printed channel contains neither address nor secret', async () => {
-  const { webhook } = await startReceiver({ status: 200 });
-  expect(inspect(webhook, { depth: 9, showHidden: true })).not.toContain(TOKEN);
 });
 
 const FORMATS = ['slack', 'discord', 'ntfy', 'telegram'] as const;

@@ -42,7 +42,7 @@ async function measurePages(
   times: number,
 ): Promise<Line[]> {
   const env = { DATABASE_URL: databaseUrl };
-  const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
+  const config = readConfig(env, { cwd: '/', needs: 'store' });
   const db = openDb(databaseUrl, 'bench');
   const mirror = await openMirror({ databaseUrl });
   const queues = await openQueues({

@@ -20,7 +20,7 @@ export interface FeedInput {
  * @returns the time of a single delivery, or the median of all but the first, which loads the driver (ms)
  */
 export async function feed({ databaseUrl, deliveries, isFull }: FeedInput): Promise<number> {
-  const [config] = loadConfig('store', () => null).feeds;
+  const [config] = loadConfig('store').feeds;
   if (config === undefined) throw new Error('no feed');
   const { signal } = new AbortController();
   const durations: number[] = [];

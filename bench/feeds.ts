@@ -128,7 +128,7 @@ async function prepareBulk(
   folder: string,
 ): Promise<BulkLoad[]> {
   const { signal } = new AbortController();
-  const [config] = readConfig(settings, { cwd: '/', needs: 'store', cronFault: () => null }).feeds;
+  const [config] = readConfig(settings, { cwd: '/', needs: 'store' }).feeds;
   if (config === undefined) throw new Error('no feed');
   const loads: BulkLoad[] = [];
   const db = openDb(settings.DATABASE_URL, 'bench');

@@ -17,7 +17,7 @@ async function items(): Promise<number> {
   const { loadConfig } = await import('#product/config/load.js');
   const { syncItems } = await import('#product/catalogue/sync-items.js');
   const { signal } = new AbortController();
-  const config = loadConfig('sellers', () => null);
+  const config = loadConfig('sellers');
   const [seller] = config.sellers;
   if (seller === undefined) throw new Error('no seller');
   const app = await openApp(config, 'bench', signal);

@@ -309,11 +309,12 @@ describe('imports', () => {
     expect(unknown).toEqual([]);
   });
 
-  it('of the generated client stay with files that send SQL, but for the types of codes', () => {
+  it('of the generated client stay with files that send SQL, but for types of codes and requests', () => {
     const users = sources.filter(({ file, imports }) =>
       imports.some((specifier) => targetOf({ file }, specifier).startsWith(GENERATED)),
     );
     expect(users.map(({ file }) => file).filter((file) => !MAY_SEND_SQL.test(file))).toEqual([
+      'catalogue/requests.ts',
       'codes/types.ts',
     ]);
   });
@@ -373,6 +374,7 @@ describe('tests', () => {
     'log',
     'marketplace',
     'reporting',
+    'service',
   ];
   /** What people and programs can reach. */
   const DOORS =

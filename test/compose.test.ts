@@ -17,7 +17,6 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { program } from '../src/cli/program.js';
 import { defaultOf, readConfig, SETTINGS, type Config } from '../src/config/index.js';
-import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
 import { run } from './cli/support.js';
 import { databaseAt, query, testServer } from './support/postgres.js';
@@ -264,7 +263,7 @@ function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, 
     read: (path: string) => readFileSync(path),
     find: (path: string) => (existsSync(path) ? { isFolder: false, isOpen: false } : null),
   };
-  return readConfig(env, { cwd: mounted, files, needs: 'sellers', cronFault });
+  return readConfig(env, { cwd: mounted, files, needs: 'sellers' });
 }
 
 describe('the set-up of docker-compose.yml', () => {
@@ -494,7 +493,7 @@ describe('Dockerfile', () => {
   });
 
   it('checks health at the product’s port, with and without Compose', () => {
-    const config = readConfig({}, { cwd: tmpdir(), needs: 'store', cronFault });
+    const config = readConfig({}, { cwd: tmpdir(), needs: 'store' });
     const asked = /http:\/\/127\.0\.0\.1:(\d+)\/healthz/.exec(imageCheck().join(' '))?.[1];
     expect(asked).toBe(String(config.health?.port));
     expect(dockerfile).toContain(`HEALTH_LISTEN=127.0.0.1:${asked}\n`);

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { processEnvironment, type Config } from '../config/index.js';
 import { loadConfig } from '../config/load.js';
 import { silentLog, type Log } from '../domain/log.js';
-import { cronFault } from '../service/cron.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../db/open.js';
@@ -84,7 +83,7 @@ export function printError(error: unknown, who?: string): ExitCode {
 
 /** Reads the settings without printing warnings. @throws ConfigError that lists all problems */
 export function readSettings(needs: 'store' | 'sellers'): Config {
-  return loadConfig(needs, cronFault);
+  return loadConfig(needs);
 }
 
 /** Maximum number of warnings to print: each of a thousand sellers may have one. */

@@ -14,7 +14,6 @@ import type { Db } from '../db/db.js';
 import { schedulesOf } from '../service/due.js';
 import { readBoard } from '../service/board.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
-import { cronFault } from '../service/cron.js';
 
 export interface Serving {
   readonly db: Db;
@@ -149,7 +148,7 @@ const REREAD_MS = 60_000;
 function followSellersFile(config: Config, log: Log): () => Promise<void> {
   let told = '';
   const reread = (): void => {
-    const options = { cwd: process.cwd(), files: disk, needs: 'sellers', cronFault } as const;
+    const options = { cwd: process.cwd(), files: disk, needs: 'sellers' } as const;
     const reading = rereadSellers(config, processEnvironment(), options);
     if (reading === null) return;
     const { problems, added, removed } = reading;

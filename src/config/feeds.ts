@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { cronFault } from '../domain/cron.js';
 import { viewFacts } from '../domain/reporting-views.js';
 import { Secret } from '../domain/secret.js';
 import { readListFile } from './list-file.js';
@@ -98,7 +99,7 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
       problem: (field, message) => reader.findings.problem(where(field), message),
     };
     const cron = entry.when === 'after-sync' ? null : entry.when;
-    const fault = cron === null ? null : reader.options.cronFault(cron);
+    const fault = cron === null ? null : cronFault(cron);
     if (fault !== null) {
       reading.problem('when', `${fault}: write after-sync, or a cron expression such as 0 5 * * *`);
     }

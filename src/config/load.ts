@@ -18,9 +18,6 @@ export const disk: ConfigFiles = {
 };
 
 /** The configuration of this process. @throws {ConfigError} with all problems */
-export function loadConfig(
-  needs: ConfigOptions['needs'],
-  cronFault: ConfigOptions['cronFault'],
-): Config {
-  return readConfig(processEnvironment(), { cwd: process.cwd(), files: disk, needs, cronFault });
+export function loadConfig(needs: ConfigOptions['needs']): Config {
+  return readConfig(processEnvironment(), { cwd: process.cwd(), files: disk, needs });
 }

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
+import { cronFault } from '../domain/cron.js';
 import { errorCode } from '../domain/error-code.js';
 import { nearest } from './schemas.js';
 import {
@@ -84,8 +85,6 @@ export interface ConfigOptions {
   readonly files?: ConfigFiles;
   /** `sellers`: at least one seller must be configured. */
   readonly needs: 'store' | 'sellers';
-  /** The fault of a cron expression, as the end of a sentence; null if it is right. */
-  readonly cronFault: (expression: string) => string | null;
 }
 
 export interface SecretSources {
@@ -150,17 +149,9 @@ export class Reader {
   parse<N extends SettingName>(raw: RawValue, name: N): NonNullable<ValueOf<N>> | null {
     const schema: z.ZodType = SETTINGS[name];
     const { data, error } = schema.safeParse(raw.text);
-    const faults = error?.issues.map(({ message }) => message) ?? this.#cronFaults(name, data);
+    const faults = error?.issues.map(({ message }) => message) ?? cronFaults(name, data);
     for (const fault of faults) this.findings.problem(raw.where, fault);
     return faults.length === 0 ? (data as NonNullable<ValueOf<N>>) : null;
-  }
-
-  #cronFaults(name: SettingName, value: unknown): readonly string[] {
-    if (!name.endsWith('_CRON') || value === 'off') return [];
-    const fault = this.options.cronFault(String(value));
-    return fault === null
-      ? []
-      : [`${fault}: write minute, hour, day, month and weekday, such as 0 2 * * *, or off`];
   }
 
   secret(name: SecretName): RawValue | null {
@@ -292,4 +283,12 @@ const MOST_SECRET_CHARACTERS = 64 * 1024;
 export function absolutePath(base: string, path: string): string {
   const isInHome = path === '~' || path.startsWith('~/');
   return isInHome ? resolve(homedir(), path.slice(2)) : resolve(base, path);
+}
+
+function cronFaults(name: SettingName, value: unknown): readonly string[] {
+  if (!name.endsWith('_CRON') || value === 'off') return [];
+  const fault = cronFault(String(value));
+  return fault === null
+    ? []
+    : [`${fault}: write minute, hour, day, month and weekday, such as 0 2 * * *, or off`];
 }

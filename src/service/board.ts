@@ -6,7 +6,7 @@ import { listLookUpLoads } from '../codes/look-up-store.js';
 import type { Config, FeedConfig } from '../config/index.js';
 import { listMomentsAhead } from '../db/moments.js';
 import { feedDelay, type FeedState, listFeedStates } from '../reporting/feeds-store.js';
-import { nextTimes } from './cron.js';
+import { nextTimes } from '../domain/cron.js';
 import { type Schedule, schedulesOf } from './due.js';
 import {
   auditNeed,

@@ -1,5 +1,5 @@
 import type { OpenRequest, RunFacts, SellerFacts } from '../catalogue/requests.js';
-import { previousTime, type CronTimes } from './cron.js';
+import { previousTime, type CronTimes } from '../domain/cron.js';
 import type { AuditTask, MirrorTask } from './queue/tasks.js';
 
 /*

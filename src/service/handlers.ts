@@ -12,7 +12,7 @@ import type { Wanted } from '../catalogue/requests.js';
 import { readRequest, recordRecheck } from '../catalogue/requests-store.js';
 import { readBinding } from '../catalogue/sellers-store.js';
 import type { JobOutcome, RunEvent } from '../catalogue/types.js';
-import { nextTimes } from './cron.js';
+import { nextTimes } from '../domain/cron.js';
 import { ATTEMPTS, backoffMs } from './queue/backoff.js';
 import type { Queues } from './queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';

@@ -39,14 +39,17 @@ export const LIMITS = {
   idleMs: 15_000,
   /** From a request to the last byte of its response; 0: no limit. */
   responseMs: 30_000,
-  /** Open connections. Each sweep closes the oldest beyond this number, preferred ones last. */
+  /** Open connections. A sweep closes the oldest beyond this number, preferred ones last. */
   connections: 64,
   /** Open connections between two sweeps. Further ones are refused. */
   burst: 1_024,
-  /** Between two sweeps, which also enforce the limits in time. */
+  /** From too many connections to a sweep. */
   sweepMs: 100,
 };
 export type Limits = Readonly<typeof LIMITS>;
+
+/** How often Node looks for clients that are over the limits in time (ms). */
+const CHECK_EVERY_MS = 1_000;
 
 export type Pages = Hono<{ Bindings: HttpBindings }>;
 
@@ -86,7 +89,7 @@ export async function serve(
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.keepAliveMs,
-      connectionsCheckingInterval: limits.sweepMs,
+      connectionsCheckingInterval: CHECK_EVERY_MS,
     },
     (request, response) => {
       // A client that reads one byte at a time is never idle.
@@ -123,19 +126,20 @@ export function prefer(socket: Socket): void {
 /** Closes the oldest connections beyond the limit. Refusing new ones would let slow clients lock out probes. */
 function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
   const open = new Set<Socket>();
+  let sweep: NodeJS.Timeout | undefined;
+  const close = (): void => {
+    sweep = undefined;
+    const others = [...open].filter((socket) => !preferred.has(socket));
+    const inOrder = [...others, ...[...open].filter((socket) => preferred.has(socket))];
+    for (const socket of inOrder.slice(0, Math.max(0, open.size - connections))) socket.destroy();
+  };
   server.on('connection', (socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
+    // A little later, so that a request among many slow ones gets its answer.
+    if (open.size > connections) sweep ??= setTimeout(close, sweepMs).unref();
   });
-  const sweep = setInterval(() => {
-    const tooMany = Math.max(0, open.size - connections);
-    if (tooMany === 0) return;
-    const others = [...open].filter((socket) => !preferred.has(socket));
-    const inOrder = [...others, ...[...open].filter((socket) => preferred.has(socket))];
-    for (const socket of inOrder.slice(0, tooMany)) socket.destroy();
-  }, sweepMs);
-  sweep.unref();
-  server.once('close', () => clearInterval(sweep));
+  server.once('close', () => clearTimeout(sweep));
 }
 
 /**

@@ -119,7 +119,8 @@ type Series = ReturnType<typeof createSeries>;
 /** Creates all series in a new registry, with Node's default metrics. */
 function createSeries() {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  // Every 10 ms, its default, would take 0.4 % of a core from an idle process.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
   const options = <T extends string>(name: string, labelNames: T[], help: string) => ({
     name: `seller_mirror_${name}`,
     labelNames,

@@ -10,7 +10,7 @@ import { listFeedStates, requestFeedViews } from '../reporting/feeds-store.js';
 import { recordNews, recordStale } from './alerts/alerts.js';
 import { listWaitingAlerts } from './alerts/alerts-store.js';
 import { forEachConcurrently } from './concurrency.js';
-import { nextTime } from './cron.js';
+import { nextTime } from '../domain/cron.js';
 import { askedTasks, dueFeed, dueTasks, schedulesOf, type Schedule, type Since } from './due.js';
 import { waitOf } from './feeds.js';
 import { oldestStart } from './processes-store.js';
@@ -97,7 +97,9 @@ export class Scheduler {
       if (!signal.aborted) this.#outages.failed(errorText(error));
     }
     if (signal.aborted) return;
-    this.#timer = setTimeout(() => (this.#checking = this.#check()), pauseMs);
+    this.#timer = setTimeout(() => {
+      this.#checking = this.#check();
+    }, pauseMs);
   }
 
   /** @returns the pause (ms) before the next check */
@@ -151,8 +153,9 @@ export class Scheduler {
       const isCheck = task.kind === 'recheck' || task.kind === 'audit';
       hints.push(isCheck ? hint('audits', task) : hint('mirror', task));
     }
-    const feeds = await this.#waitingFeeds(schedules, since);
-    hints.push(...feeds.map((feed) => hint('feeds', { kind: 'deliver', feed })));
+    for (const feed of await this.#waitingFeeds(schedules, since)) {
+      hints.push(hint('feeds', { kind: 'deliver', feed }));
+    }
     return { now, hints };
   }
 

@@ -27,7 +27,7 @@ const market = async (options: Partial<SimulatorOptions> = {}, count = 12) =>
 /** A configuration with one seller at this address. */
 function configOf(url: string, more: Readonly<Record<string, string>> = {}): Config {
   const env = { ...settings(mirror().databaseUrl, url), DATA_DIR: '/nowhere', ...more };
-  return readConfig(env, { cwd: folder(), needs: 'sellers', cronFault: () => null });
+  return readConfig(env, { cwd: folder(), needs: 'sellers' });
 }
 
 let config: Config;

@@ -196,7 +196,7 @@ describe('a wrong configuration', () => {
     expect(found).toEqual(
       expect.arrayContaining([
         'LOG_LEVEL is not known: choose one of info, trace, debug, warn, error, fatal, silent',
-        'SYNC_CRON has 2 fields instead of five: write minute, hour, day, month and weekday, such as 0 2 * * *, or off',
+        'SYNC_CRON has 2 fields instead of 5 (or 6, with seconds first): write minute, hour, day, month and weekday, such as 0 2 * * *, or off',
         'TZ is not a time zone: give an IANA name such as Europe/Berlin',
         'REMOVAL_GUARD_PERCENT is not a whole number in range: give a number from 0 to 100',
       ]),

@@ -71,7 +71,7 @@ export async function openDashboard(
 ): Promise<TestDashboard> {
   const { db, databaseUrl } = mirror;
   const env = { DATABASE_URL: databaseUrl, ...settings };
-  const config = readConfig(env, { cwd: '/', files: disk, needs: 'store', cronFault: () => null });
+  const config = readConfig(env, { cwd: '/', files: disk, needs: 'store' });
   const queues = await mirror.queues();
   const live = new LiveProgress(() => readRunning(db));
   const ended = new AbortController();
@@ -142,7 +142,7 @@ export async function startServer(
   const { db, databaseUrl } = mirror;
   const env = { DATABASE_URL: databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0', ...settings };
   const server = await startDashboard({
-    config: readConfig(env, { cwd: '/', files: disk, needs: 'store', cronFault: () => null }),
+    config: readConfig(env, { cwd: '/', files: disk, needs: 'store' }),
     db,
     database: { url: databaseUrl, location: null },
     log,

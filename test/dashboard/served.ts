@@ -52,7 +52,7 @@ export async function serveProduct(
       LOG_LEVEL: 'silent',
       ...settings,
     },
-    { cwd: folder, files: disk, needs: 'sellers', cronFault: () => null },
+    { cwd: folder, files: disk, needs: 'sellers' },
   );
   const roles = { scheduler: false, worker: true, dashboard: true, api: true };
   const service = await serve('test', roles, new AbortController().signal, config);

@@ -2,7 +2,6 @@ import { afterEach, describe, onTestFinished } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
 import { disk } from '../../src/config/load.js';
-import { cronFault } from '../../src/service/cron.js';
 import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
 import { schedulesOf } from '../../src/service/due.js';
@@ -74,7 +73,7 @@ export async function startJobs(
       SYNC_CRON: DAILY,
       ...env,
     },
-    { cwd: '/', files: disk, needs: 'sellers', cronFault },
+    { cwd: '/', files: disk, needs: 'sellers' },
   );
   const { log, lines } = recordingLog();
   const ended = new AbortController();

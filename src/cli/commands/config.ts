@@ -6,7 +6,6 @@ import {
   type SettingReport,
 } from '../../config/index.js';
 import { disk } from '../../config/load.js';
-import { cronFault } from '../../service/cron.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -25,7 +24,7 @@ export function add(program: Command): void {
 }
 
 async function config(_: AbortSignal, options: CommonOptions): Promise<ExitCode> {
-  const context = { cwd: process.cwd(), files: disk, needs: 'store', cronFault } as const;
+  const context = { cwd: process.cwd(), files: disk, needs: 'store' } as const;
   const report = readConfigReport(processEnvironment(), context);
   const { settings, sellers, problems, warnings } = report;
   const json = {

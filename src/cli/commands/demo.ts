@@ -8,7 +8,6 @@ import { disk } from '../../config/load.js';
 import { runFeed } from '../../reporting/feeds/open.js';
 import { syncSeller } from '../../catalogue/sync-items.js';
 import type { RunReport } from '../../catalogue/types.js';
-import { cronFault } from '../../service/cron.js';
 import {
   type Purchases,
   seededCatalogue,
@@ -122,7 +121,7 @@ function configOf({ simulator, key }: Market, dataDir: string): Config {
     LOG_LEVEL: 'warn',
     HEALTH_LISTEN: 'off',
   };
-  return readConfig(settings, { cwd: dataDir, files: disk, needs: 'sellers', cronFault });
+  return readConfig(settings, { cwd: dataDir, files: disk, needs: 'sellers' });
 }
 
 /** More changes than one night makes. */

@@ -121,7 +121,13 @@ export class Queues {
   counts(): Promise<Record<QueueName, QueueCounts>> {
     return this.#use(async (queues) => {
       const entries = QUEUE_NAMES.map(async (name) => {
-        const found = await queues[name].getJobCounts(...STATES);
+        const found = await queues[name].getJobCounts(
+          'waiting',
+          'active',
+          'delayed',
+          'completed',
+          'failed',
+        );
         return [name, Object.fromEntries(STATES.map((state) => [state, found[state] ?? 0]))];
       });
       return Object.fromEntries(await Promise.all(entries)) as Record<QueueName, QueueCounts>;

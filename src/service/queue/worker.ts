@@ -181,7 +181,7 @@ export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWo
     try {
       await worker.pause(true);
       await pause(Math.min(1_000, times.retryMs), stopping.signal);
-      if (!stopping.signal.aborted) worker.resume();
+      if (!stopping.signal.aborted) void worker.resume();
     } catch {
       // The worker is closing.
     }

@@ -127,7 +127,6 @@ export class World {
       cwd: this.folder,
       files: disk,
       needs: 'store',
-      cronFault: () => null,
     } as const;
     const feed = readConfig(this.env, options).feeds.find((one) => one.name === name);
     if (feed === undefined) throw new Error('no feed');

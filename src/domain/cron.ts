@@ -1,41 +1,32 @@
 /** Characters of an expression. A list of all possible values is shorter. */
 const MAX_LENGTH = 500;
 
-const MONTHS =
-  'january february march april may june july august september october november december';
-const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday';
-
 /** What a field of an expression may hold. */
 interface Field {
   readonly name: string;
   readonly min: number;
   readonly max: number;
   /** The names of its values, in order. */
-  readonly names?: readonly string[];
+  readonly names: readonly string[];
   readonly allowed: string;
 }
 
+const field = (name: string, min: number, max: number, allowed = '', names = ''): Field => {
+  return { name, min, max, names: names.split(' '), allowed: allowed || `${min} to ${max}` };
+};
+const MONTHS =
+  'january february march april may june july august september october november december';
+const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday';
+const DAY = field('day of the month', 1, 31, '1 to 31, or L for the last');
+const WEEKDAY = field('day of the week', 0, 6, '0 to 7, or sun to sat', WEEKDAYS);
 const FIELDS: readonly Field[] = [
-  { name: 'second', min: 0, max: 59, allowed: '0 to 59' },
-  { name: 'minute', min: 0, max: 59, allowed: '0 to 59' },
-  { name: 'hour', min: 0, max: 23, allowed: '0 to 23' },
-  { name: 'day of the month', min: 1, max: 31, allowed: '1 to 31, or L for the last' },
-  {
-    name: 'month',
-    min: 1,
-    max: 12,
-    names: MONTHS.split(' '),
-    allowed: '1 to 12, or jan to dec',
-  },
-  {
-    name: 'day of the week',
-    min: 0,
-    max: 6,
-    names: WEEKDAYS.split(' '),
-    allowed: '0 to 7, or sun to sat',
-  },
+  field('second', 0, 59),
+  field('minute', 0, 59),
+  field('hour', 0, 23),
+  DAY,
+  field('month', 1, 12, '1 to 12, or jan to dec', MONTHS),
+  WEEKDAY,
 ];
-const [, , , DAY, , WEEKDAY] = FIELDS;
 
 const NICKNAMES: Readonly<Record<string, string>> = {
   '@yearly': '0 0 1 1 *',
@@ -162,10 +153,10 @@ function matchesOf(list: string, field: Field): Matches | { readonly wrong: stri
 const NUMBER = /^\d{1,2}$/;
 
 /** A number, or a name such as `jan` or `january`; null: neither, or not in this field. Sunday is 0 and 7. */
-function numberOf(text: string, { min, max, names = [] }: Field): number | null {
-  const named = names.findIndex((name) => name === text || name.slice(0, 3) === text);
+function numberOf(text: string, { name, min, max, names }: Field): number | null {
+  const named = names.findIndex((one) => text !== '' && [one, one.slice(0, 3)].includes(text));
   if (named >= 0) return min + named;
-  const most = names.length === 7 ? 7 : max;
+  const most = name === WEEKDAY.name ? 7 : max;
   const number = Number(text);
   return NUMBER.test(text) && number >= min && number <= most ? number : null;
 }

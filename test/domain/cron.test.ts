@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cronFault, nextTimes, previousTime } from '../../src/service/cron.js';
+import { cronFault, nextTimes, previousTime } from '../../src/domain/cron.js';
 
 const at = (iso: string): Date => new Date(iso);
 

@@ -21,8 +21,9 @@ export interface HealthServerOptions {
 const CHECK_MS = 3_000;
 const METRICS_MS = 10_000;
 
-/** Results are reused for this time (ms), so that frequent requests cost nothing. */
-const freshMs = (): number => 1_000;
+/** Results are reused (ms), so that frequent requests cost nothing; metrics so long that queries take 5 % of the time. */
+const CHECKS_FRESH_MS = 1_000;
+const metricsFreshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics` without authentication: they show no secrets.
@@ -42,7 +43,7 @@ const INDEX = `seller-mirror
 
 function pagesOf({ checks, metrics, log }: HealthServerOptions, isOnlyHere: () => boolean): Pages {
   const checkAll = readiness(checks, log);
-  const metricsText = cachedCall(metrics, METRICS_MS, freshMs);
+  const metricsText = cachedCall(metrics, METRICS_MS, metricsFreshMs);
   const pages: Pages = new Hono({
     // The raw path: pages are not served under other spellings of their paths.
     getPath: (_, options) => options?.env?.incoming.url?.split('?', 1)[0] ?? '',
@@ -121,7 +122,7 @@ function readiness(
     logged = now;
     return results;
   };
-  return cachedCall(checkAll, 2 * CHECK_MS, freshMs);
+  return cachedCall(checkAll, 2 * CHECK_MS, () => CHECKS_FRESH_MS);
 }
 
 /** Shows only the code of an error, or of its first inner error: messages may contain passwords. */

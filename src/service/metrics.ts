@@ -7,7 +7,7 @@ import { ITEM_STATES } from '../domain/item.js';
 import type { CallRecord } from '../marketplace/types.js';
 import { VERSION } from '../version.js';
 import type { Board } from './board.js';
-import { cachedCall } from './concurrency.js';
+import { withTimeout } from './concurrency.js';
 import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
@@ -40,9 +40,6 @@ const WORK_SECONDS = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
 /** Timeout of queries to store and queue (ms). */
 const TIMEOUT_MS = 3_000;
 
-/** Results are reused for at least 2 s, and so long that queries take at most 5 % of the time. */
-const freshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
-
 /** Creates the metrics. Its `on…` methods count events; `text` also queries the sources. */
 export function createMetrics({ config, board, counts }: MetricSources) {
   const series = createSeries();
@@ -55,22 +52,17 @@ export function createMetrics({ config, board, counts }: MetricSources) {
     begun.add(seller);
     return true;
   };
-  /** Returns a function that queries a source. If the query fails, it counts the error and returns null. */
-  const queryOf = <T>(
-    source: 'store' | 'queue',
-    call: () => Promise<T>,
-  ): (() => Promise<T | null>) => {
-    const query = cachedCall(call, TIMEOUT_MS, freshMs);
+  /** Queries a source. If that fails, it counts the error and returns null. */
+  const ask = async <T>(source: 'store' | 'queue', call: () => Promise<T>): Promise<T | null> => {
     const errors = series.scrapeErrors.labels(source);
     errors.inc(0);
-    return () =>
-      query().catch(() => {
-        errors.inc();
-        return null;
-      });
+    try {
+      return await withTimeout(TIMEOUT_MS, call());
+    } catch {
+      errors.inc();
+      return null;
+    }
   };
-  const queryBoard = queryOf('store', board);
-  const queryCounts = queryOf('queue', counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
       if (!isOurs(seller)) return;
@@ -99,7 +91,7 @@ export function createMetrics({ config, board, counts }: MetricSources) {
     },
     /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
-      const [found, queues] = await Promise.all([queryBoard(), queryCounts()]);
+      const [found, queues] = await Promise.all([ask('store', board), ask('queue', counts)]);
       config.sellers.forEach(({ name }) => isOurs(name));
       const { queried } = series;
       for (const gauge of Object.values(queried)) gauge.reset();

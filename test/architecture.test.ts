@@ -369,6 +369,7 @@ describe('tests', () => {
     'catalogue',
     'codes',
     'config',
+    'db',
     'domain',
     'listing',
     'log',

@@ -26,7 +26,9 @@ describe('a run whose connection dies silently', () => {
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
     );
     const ended = await running.ended;
-    expect(ended.stdout + ended.stderr).toMatch(/the connection (?:to the database .* during a run|was cut)/);
+    expect(ended.stdout + ended.stderr).toMatch(
+      /the connection (?:to the database .* during a run|was cut)/,
+    );
     expect(ended.code).toBe(1);
     expect(await mirror().items()).toEqual([]);
     expect((await run(['sync', 'items'], env)).code).toBe(0);

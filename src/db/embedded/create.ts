@@ -1,12 +1,10 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart, databaseIn, explainFileError } from './errors.js';
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
 import { explainNoRoom } from '../errors.js';
 import {
-  databaseIn,
-  explainFileError,
   files,
   findPlace,
   makeFolders,
@@ -66,10 +64,9 @@ export async function createPlace(dataDir: string): Promise<Place> {
   } catch (error) {
     throw explainFileError(error, dirname(pointer));
   }
-  throw new UserError(
+  throw cannotStart(
     `PostgreSQL does not run as root, and another account can use neither ${dirname(pointer)} nor ${SYSTEM_FOLDER}`,
     'Run as an ordinary user, set DATA_DIR to a folder that others may enter, or set DATABASE_URL.',
-    'EMBEDDED_START',
   );
 }
 
@@ -116,10 +113,9 @@ async function runTool(
   const noRoom = explainNoRoom(output, databaseIn(dirname(draft)));
   if (noRoom !== null) throw noRoom;
   const lastLines = output.trim().split('\n').slice(-4).join(' | ');
-  throw new UserError(
+  throw cannotStart(
     `the embedded database could not be created: ${basename(file)} printed: ${lastLines}`,
     'If that does not help, set DATA_DIR to another folder, or set DATABASE_URL.',
-    'EMBEDDED_START',
   );
 }
 

@@ -1,9 +1,9 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { copiesFolder, createPlace } from './create.js';
+import { explainFileError } from './errors.js';
 import {
   exists,
-  explainFileError,
   files,
   findPlace,
   type Place,

@@ -1,4 +1,4 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart, explainFileError } from './errors.js';
 import {
   chmod,
   lstat,
@@ -12,7 +12,6 @@ import {
 } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
-import { diskFull } from '../errors.js';
 import { isRoot, type ServiceUser, userName } from './service-user.js';
 
 /**
@@ -57,19 +56,17 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     if (!found.isSymbolicLink() || found.uid !== 0) await assertOwner(found.uid, pointer);
     const location = await unlessMissing(realpath(pointer));
     if (location === null) {
-      throw new UserError(
+      throw cannotStart(
         `${pointer} links to ${await readlink(pointer)}, but that folder does not exist`,
         `Restore the folder (is its disk mounted?), or delete ${pointer} to start with an empty database.`,
-        'EMBEDDED_START',
       );
     }
     await assertOwner((await stat(location)).uid, location);
     if (!(await exists(files.data(location)))) {
       if ((await readdir(location)).length === 0) return null;
-      throw new UserError(
+      throw cannotStart(
         `${pointer} exists, but is not a database of this program`,
         'Move that folder away, or set DATA_DIR to another one.',
-        'EMBEDDED_START',
       );
     }
     return { pointer, location, user: await ownerOfData(location) };
@@ -98,10 +95,9 @@ async function assertOwner(uid: number, path: string): Promise<void> {
   if (uid === own) return;
   const [owner, user] = [await userName(uid), await userName(own)];
   const changeOwner = `; or stop it and change the owner: sudo chown -R ${user} '${path}/'`;
-  throw new UserError(
+  throw cannotStart(
     `the database in ${path} belongs to user ${owner}, and this command runs as ${user}`,
     `Run the command as ${owner}${own === 0 ? '.' : changeOwner}`,
-    'EMBEDDED_START',
   );
 }
 
@@ -113,10 +109,9 @@ async function ownerOfData(location: string): Promise<ServiceUser | null> {
     return null;
   }
   if (uid !== 0) return { uid, gid };
-  throw new UserError(
+  throw cannotStart(
     `the files of the database in ${location} belong to root, and PostgreSQL does not run as root`,
     `Change their owner to the account that created them, for example: chown -R nobody '${files.data(location)}'`,
-    'EMBEDDED_START',
   );
 }
 
@@ -154,25 +149,4 @@ export async function makeOwnFolder(path: string): Promise<boolean> {
   if (await makeFolders(path)) await chmod(path, 0o755);
   const found = await lstat(path);
   return found.isDirectory() && found.uid === process.geteuid?.() && (found.mode & 0o022) === 0;
-}
-
-export function explainFileError(error: unknown, path: string): UserError {
-  if (error instanceof UserError) return error;
-  const code = errorCode(error);
-  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(databaseIn(path), error);
-  // Leave out the path of the error, which may be an internal one.
-  const reason = error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
-  const isFile = code === 'ENOTDIR' || code === 'EEXIST';
-  return new UserError(
-    `the data folder ${path} cannot be used: ${isFile ? 'a part of the path is a file, not a folder' : reason}`,
-    'Set DATA_DIR to a folder that this user can write to, or set DATABASE_URL.',
-    'EMBEDDED_START',
-    1,
-    { cause: error },
-  );
-}
-
-/** The embedded database, as messages name it. */
-export function databaseIn(path: string): string {
-  return `the database in ${path}`;
 }

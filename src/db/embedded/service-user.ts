@@ -1,4 +1,4 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart } from './errors.js';
 import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
@@ -27,10 +27,9 @@ export async function findServiceUser(): Promise<ServiceUser | null> {
     const [uid, gid] = [await id('-u', name), await id('-g', name)];
     if (Number(uid) > 0) return { uid: Number(uid), gid: Number(gid) };
   }
-  throw new UserError(
+  throw cannotStart(
     'PostgreSQL does not run as root, and this system has no user postgres or nobody to run it as',
     'Run as an ordinary user, create a user called postgres, or set DATABASE_URL.',
-    'EMBEDDED_START',
   );
 }
 
@@ -39,12 +38,10 @@ function assertNamed(): void {
   try {
     userInfo();
   } catch (cause) {
-    throw new UserError(
+    throw cannotStart(
       `PostgreSQL can’t be set up by user ${process.geteuid?.()}, who has no entry in /etc/passwd`,
       'Add an entry, run as another user, or set DATABASE_URL.',
-      'EMBEDDED_START',
-      1,
-      { cause },
+      cause,
     );
   }
 }
@@ -97,12 +94,10 @@ export async function runAs(
   } catch (error) {
     const code = errorCode(error);
     if (user !== null && ['EPERM', 'EINVAL'].includes(code)) {
-      throw new UserError(
+      throw cannotStart(
         'PostgreSQL does not run as root, and this system does not let root start it as another user',
         'Run as an ordinary user, or set DATABASE_URL.',
-        'EMBEDDED_START',
-        1,
-        { cause: error },
+        error,
       );
     }
     if (['EMFILE', 'ENFILE'].includes(code)) throw error;

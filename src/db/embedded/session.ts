@@ -1,4 +1,5 @@
-import { UserError } from '../../domain/user-error.js';
+import { cannotStart, databaseIn } from './errors.js';
+import type { UserError } from '../../domain/user-error.js';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -9,15 +10,14 @@ import type { Client } from 'pg';
 import { errorCode } from '../../domain/error-code.js';
 import { explainNoRoom } from '../errors.js';
 import { sweepDrafts } from './create.js';
-import { databaseIn, files, type Place } from './place.js';
+import { files, type Place } from './place.js';
 import { findPrograms } from './programs.js';
 import {
   connect,
   type Credentials,
   findPostmaster,
   isTransient,
-  lastErrors,
-  logSince,
+  errorsSince,
   logSize,
   WATCHER_NAME,
 } from './server.js';
@@ -55,6 +55,7 @@ export async function openSession(
 ): Promise<Session> {
   const { location } = place;
   const logStart = await logSize(location);
+  const seeLog = `See its log: ${files.log(location)}`;
   let watcher: ChildProcess | null = null;
   let startedHere = false;
   const begin = performance.now();
@@ -71,8 +72,7 @@ export async function openSession(
       return { ...found, startedHere };
     }
     if (watcher?.exitCode === 1) {
-      const log = await logSince(location, logStart);
-      throw startFailed(location, 'did not start', log, 'See its log:');
+      throw failed(location, 'did not start', await errorsSince(location, logStart), seeLog);
     }
     if ((await findPostmaster(location)) !== null) seenAt = performance.now();
     else if (!isRunning(watcher)) {
@@ -80,12 +80,9 @@ export async function openSession(
       startedHere = true;
     }
   }
-  throw startFailed(
-    location,
-    `was not ready after ${Math.round((performance.now() - begin) / 1000)} s`,
-    await logSince(location, logStart),
-    'It may be recovering from a crash: try again in a minute. Its log:',
-  );
+  const what = `was not ready after ${Math.round((performance.now() - begin) / 1000)} s`;
+  const advice = `It may be recovering from a crash: try again in a minute. ${seeLog}`;
+  throw failed(location, what, await errorsSince(location, logStart), advice);
 }
 
 /** @returns null while the server is down, starts or stops */
@@ -108,7 +105,13 @@ async function tryConnect(place: Place, credentials: Credentials, name: string) 
   } catch (error) {
     await client?.end().catch(() => {});
     if (isTransient(error)) return null;
-    throw connectionRefused(error, place);
+    const { location } = place;
+    const reason = error instanceof Error ? error.message : String(error);
+    const advice =
+      errorCode(error) === '53300'
+        ? `End other sessions, or raise max_connections in ${files.data(location)}/postgresql.conf.`
+        : `See its log: ${files.log(location)}`;
+    throw failed(location, 'refused the connection', reason, advice, error);
   }
 }
 
@@ -167,11 +170,7 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
   const compiled = isSource ? '../../../dist/db/embedded/watcher.js' : './watcher.js';
   const program = fileURLToPath(new URL(compiled, import.meta.url));
   if (!existsSync(program)) {
-    throw new UserError(
-      `${program} is missing`,
-      'Build the program first: npm run build',
-      'EMBEDDED_START',
-    );
+    throw cannotStart(`${program} is missing`, 'Build the program first: npm run build');
   }
   const task: WatcherTask = { place, postgres };
   const log = await open(files.log(location), 'a', 0o600);
@@ -189,28 +188,16 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
   }
 }
 
-/** @param what a predicate, such as `did not start` @param log the server's output during the start */
-function startFailed(location: string, what: string, log: string, advice: string): UserError {
-  const noRoom = explainNoRoom(log, databaseIn(location));
-  if (noRoom !== null) return noRoom;
-  return new UserError(
-    `the embedded database in ${location} ${what}: ${lastErrors(log) || 'its log is empty'}`,
-    `${advice} ${files.log(location)}`,
-    'EMBEDDED_START',
-  );
-}
-
-function connectionRefused(error: unknown, { location }: Place): UserError {
-  const reason = error instanceof Error ? error.message : String(error);
-  const noRoom = explainNoRoom(reason, databaseIn(location), error);
-  if (noRoom !== null) return noRoom;
-  return new UserError(
-    `the embedded database in ${location} refused the connection: ${reason}`,
-    errorCode(error) === '53300'
-      ? `End other sessions, or raise max_connections in ${files.data(location)}/postgresql.conf.`
-      : `See its log: ${files.log(location)}`,
-    'EMBEDDED_START',
-    1,
-    { cause: error },
+/** @param what a predicate, such as `did not start` @param why the server's words, in one line */
+function failed(
+  location: string,
+  what: string,
+  why: string,
+  advice: string,
+  cause?: unknown,
+): UserError {
+  return (
+    explainNoRoom(why, databaseIn(location), cause) ??
+    cannotStart(`the embedded database in ${location} ${what}: ${why}`, advice, cause)
   );
 }

@@ -1,5 +1,5 @@
 import { UserError } from '../domain/user-error.js';
-import type { QueryResult } from 'pg';
+import type { PoolClient, QueryResult } from 'pg';
 import type { Db } from './db.js';
 import { itemsLockSql, tryLock } from './locks.js';
 import { onlyRow } from './connection.js';
@@ -77,7 +77,7 @@ export async function prune(
   try {
     const done: Pruned[] = [];
     let all = 0;
-    for (const step of PRUNE_STEPS) {
+    for (const step of pruneSteps(await keptRuns(lock.client))) {
       const [what, before] = [step.what, plan[step.part]];
       if (before === null) continue;
       if (step.mark !== undefined && !dryRun) await send(step.mark, before);
@@ -161,29 +161,24 @@ function batchSql({ table, isOld, rest }: PruneStep, dryRun: boolean): string {
       FROM batch`;
 }
 
-/** The columns that refer to a run, but for those whose rows are deleted together with it. */
-const RUN_COLUMNS = [
-  ...['sellers.parked_run_id', 'sellers.loaded_run_id', 'runs.accepted_run_id'],
-  ...['accounts.synced_run_id', 'account_versions.synced_run_id'],
-  ...['account_versions.superseded_run_id', 'items.synced_run_id', 'items.extra_run_id'],
-  ...['item_versions.synced_run_id', 'item_versions.superseded_run_id', 'item_changes.run_id'],
-  ...['item_lookups.run_id', 'held_items.run_id', 'quarantine.first_run_id'],
-  ...['quarantine.last_run_id', 'item_fields.first_run_id'],
-] as const;
-
 /**
- * SQL of the runs to keep whatever their age: those that any row refers to, and for each seller and kind the
- * newest run, the newest that succeeded or was held, and the newest that succeeded.
+ * SQL of the runs to keep whatever their age: those that any row refers to, but for rows that are deleted together with
+ * a run, and for each seller and kind the newest run, the newest that succeeded or was held, and the newest that succeeded.
  */
-const KEPT_RUNS = [
-  ...RUN_COLUMNS.map((name) => name.split('.')).map(
-    ([table, column]) => `SELECT ${column} FROM mirror.${table}`,
-  ),
-  ...['true', `state IN ('succeeded', 'held')`, `state = 'succeeded'`].map(
+async function keptRuns(client: PoolClient): Promise<string> {
+  const { rows } = await client.query<{ references: string }>(
+    `SELECT format('SELECT %I FROM mirror.%I', attname, relname) AS references
+       FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+      WHERE relnamespace = 'mirror'::regnamespace AND relkind IN ('r', 'p')
+        AND attname LIKE '%run\\_id' AND atttypid = 'bigint'::regtype
+        AND (relname, attname) NOT IN (('runs', 'run_id'), ('run_progress', 'run_id'))`,
+  );
+  const newest = ['true', `state IN ('succeeded', 'held')`, `state = 'succeeded'`].map(
     (condition) =>
       `SELECT max(run_id) FROM mirror.runs WHERE ${condition} GROUP BY seller_id, kind`,
-  ),
-].join(' UNION ALL ');
+  );
+  return [...rows.map(({ references }) => references), ...newest].join(' UNION ALL ');
+}
 
 /** SQL that records where history begins, for the sellers with old states in this table. */
 function historySince(table: string): string {
@@ -206,17 +201,17 @@ const IN_OLD_AUDIT = `
 const AUDITS = { part: 'audits', isOld: IN_OLD_AUDIT } as const;
 const VERSIONS = { part: 'versions', isOld: 't.valid_to <= $2' } as const;
 
-const IN_OLD_RUN = `
+const inOldRun = (kept: string): string => `
   coalesce(t.finished_at, t.started_at) < $2 AND t.state NOT IN ('running', 'held')
-  AND NOT EXISTS (SELECT FROM (${KEPT_RUNS}) AS k (run_id) WHERE k.run_id = t.run_id)`;
+  AND NOT EXISTS (SELECT FROM (${kept}) AS k (run_id) WHERE k.run_id = t.run_id)`;
 
 const NOT_IN_NEWEST_LIST = `
   t.last_seen_at < $2 AND t.last_run_id < (
     SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = t.seller_id AND r.kind = 'items')`;
 
-/** In this order. Runs come first: rows that are pruned later still refer to them. */
-const PRUNE_STEPS: readonly PruneStep[] = [
-  { what: 'runs', part: 'runs', table: 'runs', isOld: IN_OLD_RUN },
+/** In this order. Runs come first: rows that are pruned later still refer to them. @param kept SQL of runs to keep */
+const pruneSteps = (kept: string): readonly PruneStep[] => [
+  { what: 'runs', part: 'runs', table: 'runs', isOld: inOldRun(kept) },
   { what: 'times of look-ups', part: 'runs', table: 'item_lookups', isOld: 't.looked_up_at < $2' },
   {
     what: 'superseded states of items',

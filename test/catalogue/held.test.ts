@@ -72,14 +72,6 @@ describe('a run that would remove many items', () => {
     expect(report.state).toBe('held');
   });
 
-  it('counts only items that are present: those held before raise no limit and no share', async () => {
-    const { catalogue, sync } = await held();
-    catalogue.remove(1020);
-    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 1, missing: 12 } });
-    for (let id = 1021; id <= 1031; id++) catalogue.remove(id);
-    expect(await sync()).toMatchObject({ state: 'held', held: { items: 11, present: 27 } });
-  });
-
   it('proves those that it could not look up in the next runs, and removes none by itself', async () => {
     const { sync, report } = await held({ lookupsPerRun: 5 });
     expect(report.held).toMatchObject({ items: 12, confirmed: 5 });
@@ -158,19 +150,6 @@ describe('accepting', () => {
     expect(both.map(({ stderr }) => stderr).join()).toMatch(
       /shows nothing that can be removed: 12 of 12 were removed before/,
     );
-  });
-
-  it('keeps the history of an item that returns', async () => {
-    const { catalogue, sync, report } = await held();
-    await accept(report.runId);
-    catalogue.restore(1001);
-    catalogue.change(1001, { name: 'Back again' });
-    expect((await sync()).counts).toMatchObject({ restored: 1, added: 0 });
-    const states = await mirror().rows(
-      `SELECT state::text, name FROM reporting.item_history WHERE item_id = 1001 ORDER BY valid_from`,
-    );
-    expect(states.map(({ state }) => state)).toEqual(['live', 'missing', 'removed', 'live']);
-    expect(states.at(-1)).toMatchObject({ name: 'Back again' });
   });
 
   it('is refused for a run that is unknown or shows nothing', async () => {

@@ -18,13 +18,6 @@ async function parking() {
   return row === undefined || row.code === null ? null : row;
 }
 
-/** Writes what the button *Pause* writes. */
-const pause = () =>
-  mirror().rows(
-    `UPDATE mirror.sellers SET parked_at = now(), parked_code = 'paused', parked_run_id = NULL,
-                               parked_reason = 'paused by ada'`,
-  );
-
 /** A worker, and what it does for schedules and people. */
 async function worker() {
   const market = await openMarket(mirror(), 5);
@@ -118,16 +111,6 @@ it('a seller whose key opens another account is parked, too: every further run w
   expect(await parking()).toMatchObject({ code: 'account-changed' });
   expect((await syncAccount({ acceptAccount: true })).state).toBe('succeeded');
   expect(await parking()).toBeNull();
-});
-
-it('a paused seller is skipped by all schedules, and only a person ends the pause', async () => {
-  const { sim, tick, ask } = await mirrored();
-  await pause();
-  for (const kind of ['sync', 'account', 'items'] as const) expect(await tick(kind)).toBe(0);
-  expect(await ask()).toBe(2);
-  sim.faults.always('any', { kind: 'key-refused' });
-  await ask();
-  expect(await parking()).toMatchObject({ code: 'paused', reason: 'paused by ada', run: null });
 });
 
 it.each<Fault>([

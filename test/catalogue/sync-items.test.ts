@@ -148,15 +148,6 @@ describe('a record that can’t be read', () => {
     expect(new Set((await mirror().items()).map(({ state }) => state))).toEqual(new Set(['live']));
   });
 
-  it('has one row in quarantine, however often it comes', async () => {
-    const { catalogue, sync } = await market(20);
-    catalogue.breakRecord(1003, '{"id":1003,"name":null}');
-    const first = await sync();
-    const last = await sync();
-    const rows = await mirror().rows('SELECT first_run_id, last_run_id FROM mirror.quarantine');
-    expect(rows).toEqual([{ first_run_id: String(first.runId), last_run_id: String(last.runId) }]);
-  });
-
   it('fails the run when most records are like that', async () => {
     const { catalogue, sync } = await synced(20);
     const before = await mirror().items();

@@ -36,20 +36,6 @@ describe('an account run', () => {
       registered_at: new Date(truth.registeredAt),
     });
   });
-
-  it('writes no row when only the notation changed', async () => {
-    const { sim, syncAccount } = await market();
-    await syncAccount();
-    const before = await account();
-    sim.setProfile('documented', {
-      timestamps: 'microseconds',
-      money: 'string',
-      emptyMaps: 'array',
-    });
-    const report = await syncAccount();
-    expect(report.counts).toMatchObject({ unchanged: 1, changed: 0 });
-    expect(await account()).toEqual(before);
-  });
 });
 
 describe('an account field that can’t be read', () => {

@@ -12,9 +12,6 @@ async function states(): Promise<Record<string, string>> {
   return Object.fromEntries((await mirror().items()).map((row) => [row.item_id, row.state]));
 }
 
-/** All columns of all items. Unlike `mirror().items()`, it does not show whether a row was rewritten. */
-const stored = () => mirror().rows('SELECT * FROM mirror.items ORDER BY item_id');
-
 const NO_ITEM = '{"status":"error","msg":"Item Not Found"}';
 
 const lookups = (sim: Simulator): number =>
@@ -118,23 +115,6 @@ describe('an item that is no longer listed', () => {
     const report = await sync();
     expect(report.counts).toMatchObject({ removed: 0, missing: 1 });
     expect(report.warnings.join()).toMatch(/between two proofs of the API key took too long/);
-  });
-
-  it('keeps the media that a reduced answer leaves out', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    const before = await stored();
-    catalogue.setState(1004, 'unlisted');
-    const [row] = await mirror().rows<{ raw: { media: Record<string, unknown> } }>(
-      'SELECT raw FROM mirror.items WHERE item_id = 1004',
-    );
-    const { preview_image, screenshots } = row?.raw.media ?? {};
-    expect(row?.raw.media['thumbnail']).toBeTypeOf('string');
-    const item = { ...row?.raw, media: { preview_image, screenshots } };
-    const body = JSON.stringify({ status: 'success', item });
-    // Account, list, and the first proof of the key pass.
-    sim.afterRequests(4, () => sim.faults.next('item', { kind: 'reply', status: 200, body }));
-    expect((await sync()).counts).toMatchObject({ changed: 0, missing: 0 });
-    expect(await stored()).toEqual(before);
   });
 
   it('is not looked up again once it is removed', async () => {

@@ -34,12 +34,6 @@ describe('the evenly spaced budget', () => {
     }
   });
 
-  it('grants nearly as many requests as allowed', async () => {
-    const times = acquireMany(evenlySpacedBudget(60), 200);
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(times.length).toBeGreaterThanOrEqual(58);
-  });
-
   it('allows no burst after an idle time', async () => {
     const budget = evenlySpacedBudget(60);
     await vi.advanceTimersByTimeAsync(600_000);
@@ -70,14 +64,6 @@ describe('the evenly spaced budget', () => {
     await vi.advanceTimersByTimeAsync(29_999);
     expect(times).toHaveLength(0);
     await vi.advanceTimersByTimeAsync(1);
-    expect(times).toHaveLength(1);
-  });
-
-  it('pauses requests that already wait', async () => {
-    const budget = evenlySpacedBudget(60);
-    const times = acquireMany(budget, 2);
-    await budget.pauseUntil(Date.now() + 30_000);
-    await vi.advanceTimersByTimeAsync(29_999);
     expect(times).toHaveLength(1);
   });
 

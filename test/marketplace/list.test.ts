@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
 import type { Reply } from '../../src/marketplace/reply.js';
@@ -64,24 +63,14 @@ describe('a reply without a list', () => {
     [200, `{${noItems},"items":[`, { reason: 'cut-off' }],
     [200, '{"status":"error","msg":"Try later","items":[]}', { kind: 'unreadable' }],
     [200, '{"status":"error","msg":"Try later"}', { kind: 'unreadable' }],
-    [401, '{"status":"error","msg":"Invalid request"}', { kind: 'refused' }],
-    [400, '{"status":"error","msg":"The api key field is required."}', { kind: 'refused' }],
-    [200, '{"status":"fehler","msg":"Keine"}', { kind: 'unreadable' }],
     [200, '{"status":"success","items":null}', { kind: 'unreadable' }],
     [200, '{"status":"success","items":{"data":[]}}', { kind: 'unreadable' }],
     [200, '{"status":oops,"items":[]}', { kind: 'unreadable' }],
     [200, '{"status":"success","data":{"items":null}}', { kind: 'unreadable' }],
     [200, '{"status":"success","data":{"status":"error","items":[1]}}', { kind: 'unreadable' }],
-    [200, '[{"id":1}]', { kind: 'unreadable' }],
-    [200, 'null', { kind: 'unreadable' }],
     [200, '{}', { kind: 'unreadable' }],
-    [200, '', { kind: 'unreadable' }],
-    [200, 'oops', { kind: 'unreadable' }],
     [404, '{"status":"success","items":[]}', { reason: 'switched-off' }],
-    [404, '<html>', { reason: 'switched-off' }],
     [429, '<html>', { kind: 'limited' }],
-    [503, '', { reason: 'maintenance' }],
-    [500, '{"message":"one broken item"}', { reason: 'server-error' }],
     [200, '<!doctype html><script>x = {"items":[1,2]}</script>', { reason: 'html' }],
     [200, '<div>{"a":1}</div>', { reason: 'html' }],
     [200, '{"status":"success","ite', { reason: 'cut-off' }],
@@ -254,17 +243,6 @@ describe('the time for a list', () => {
     const reply = await client(server.url, { listTimeoutMs: 200, retry }).items();
     expect(reply).toMatchObject({ reason: 'timeout', detail: like('took too long') });
     expect(server.requests).toHaveLength(1);
-    await vi.waitFor(() => expect(server.connections()).toBe(0));
-  });
-
-  it('ends with an abort, which closes the connection', async () => {
-    const server = await startServer(drip);
-    const abort = new AbortController();
-    const reply = client(server.url).items({ signal: abort.signal });
-    await vi.waitFor(() => expect(server.requests).toHaveLength(1));
-    await sleep(20);
-    abort.abort(new Error('stop now'));
-    await expect(reply).rejects.toThrow('stop now');
     await vi.waitFor(() => expect(server.connections()).toBe(0));
   });
 });

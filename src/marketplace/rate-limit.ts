@@ -81,16 +81,8 @@ function bounded(at: number, now: number): number {
   return Math.min(Math.max(at, now), now + MAX_WAIT_MS);
 }
 
-/** Caches the last date read: all responses of one second carry the same. */
-let lastDate: { readonly text: string; readonly at: number | null } = { text: '', at: null };
-
-function httpDate(text: string): number | null {
-  if (text !== lastDate.text) lastDate = { text, at: readDate(text) };
-  return lastDate.at;
-}
-
 /** Parses the three HTTP date formats. All are GMT, though one does not say so. */
-function readDate(text: string): number | null {
+function httpDate(text: string): number | null {
   if (!/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return null;
   const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(at) ? null : at;

@@ -114,9 +114,6 @@ const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: n
 /** Plain on purpose: servers redirect browsers' user agents to the home page (servers: requests). */
 const USER_AGENT = `seller-mirror/${VERSION}`;
 
-/** Matches values that form encoding leaves unchanged. */
-const UNRESERVED = /^[\w.*-]*$/;
-
 /** Name of the random parameter. Servers ignore parameters that they don't know. */
 const RANDOM_PARAMETER = '_';
 
@@ -136,7 +133,6 @@ export function requestBuilder(
   { placement, keyHeader }: ParameterCarriage,
 ): BuildRequest {
   const keyParameter = keyHeader === null ? { api_key: key.reveal() } : {};
-  const encodedKey = new URLSearchParams(keyParameter).toString();
   const bare = {
     'user-agent': USER_AGENT,
     accept: 'application/json',
@@ -146,25 +142,23 @@ export function requestBuilder(
   const form = { ...bare, 'content-type': 'application/x-www-form-urlencoded' };
   const json = { ...bare, 'content-type': 'application/json' };
   return (method, parameters, random) => {
+    const all = { ...parameters, ...keyParameter };
     // In the query, also of a POST: caches compare addresses, and seldom bodies.
-    const mark = random === null ? [] : [`${RANDOM_PARAMETER}=${random}`];
-    const queryOf = (pairs: readonly string[]): string =>
-      pairs.length === 0 ? '' : `?${pairs.join('&')}`;
+    const mark: Record<string, string> = random === null ? {} : { [RANDOM_PARAMETER]: random };
     if (placement === 'json') {
-      const body = JSON.stringify({ ...parameters, ...keyParameter });
-      return { method, query: queryOf(mark), headers: json, body };
+      return { method, query: queryOf(mark), headers: json, body: JSON.stringify(all) };
     }
-    const pairs = Object.entries(parameters).map(([name, value]) =>
-      UNRESERVED.test(value)
-        ? `${name}=${value}`
-        : new URLSearchParams({ [name]: value }).toString(),
-    );
-    if (encodedKey !== '') pairs.push(encodedKey);
     if (method === 'GET' || placement === 'query') {
-      return { method, query: queryOf([...pairs, ...mark]), headers: bare, body: null };
+      return { method, query: queryOf({ ...all, ...mark }), headers: bare, body: null };
     }
-    return { method, query: queryOf(mark), headers: form, body: pairs.join('&') };
+    const body = new URLSearchParams(all).toString();
+    return { method, query: queryOf(mark), headers: form, body };
   };
+}
+
+function queryOf(parameters: Readonly<Record<string, string>>): string {
+  const query = new URLSearchParams(parameters).toString();
+  return query === '' ? '' : `?${query}`;
 }
 
 /** @throws {MarketplaceOptionsError} when the key can't be sent in the configured header */

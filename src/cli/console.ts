@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { processEnvironment } from '../config/index.js';
 import type { OnWait } from '../domain/budget.js';
 import { json, withColumnNames } from './output/formats.js';
-import { waitingText } from './output/progress.js';
+import { isQuiet, waitingText } from './output/progress.js';
 import { type Look, lookOf, safeLine, wrap } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
@@ -31,8 +31,13 @@ export async function printJson(value: unknown): Promise<void> {
   await write(json(withColumnNames(value)));
 }
 
-/** Prints lines to stderr, as `print` does to stdout. */
+/** Prints lines to stderr, as `print` does to stdout, unless --quiet was given. */
 export function printNote(text: string): void {
+  if (!isQuiet()) printProblem(text);
+}
+
+/** Prints lines to stderr, also with --quiet. */
+export function printProblem(text: string): void {
   process.stderr.write(wrapped(withRunnableCommands(text), stderrLook()));
 }
 

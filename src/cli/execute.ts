@@ -5,7 +5,7 @@ import { silentLog, type Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../db/open.js';
-import { pagerHasTerminal, printNote } from './console.js';
+import { pagerHasTerminal, printNote, printProblem } from './console.js';
 import { describeEmbedded } from '../db/embedded/index.js';
 import { reportError, usageError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
@@ -73,7 +73,7 @@ export function printError(error: unknown, who?: string): ExitCode {
   const { lines, exitCode } = reportError(error, databaseUrl);
   const head = who === undefined ? 'error' : `error: ${who}`;
   const shown = lines.map((line, i) => `${i === 0 ? `${head}: ` : '  '}${safeLine(line)}\n`);
-  printNote(shown.join(''));
+  printProblem(shown.join(''));
   const level = processEnvironment()['LOG_LEVEL'];
   if ((level === 'debug' || level === 'trace') && error instanceof Error) {
     process.stderr.write(`${error.stack ?? ''}\n`);

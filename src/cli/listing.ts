@@ -123,6 +123,7 @@ async function printListing<Row extends object, Source>(
   const face = destination.format === 'table' ? 'tables' : 'files';
   const isFiltered = Object.keys(filters).length > 0;
   const rows = {
+    name,
     batches: pagesOf(listing, source, filters, { face, size: PAGE_ROWS, limit }),
     columns: (page: readonly Row[], look: Look) => tableColumns(listing, page, look),
     none: isFiltered ? `No ${name} match the filter.` : none,

@@ -29,6 +29,7 @@ const SHARED = {
   ),
   oneSeller: new Option('--seller <name>', 'which seller; required if several are configured'),
   decimalComma: DECIMAL_COMMA,
+  quiet: new Option('-q, --quiet', 'print only results and errors, no progress and notes'),
   vertical: new Option('--vertical', 'each field on a separate line, uncut'),
   pager: new Option('--no-pager', 'no PAGER, also for tables longer than the terminal'),
   /** For commands that work on an audit. */

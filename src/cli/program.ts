@@ -1,6 +1,7 @@
 import { Command, Help, type CommanderError } from 'commander';
 import { VERSION } from '../version.js';
 import { EXIT } from './exit-codes.js';
+import { setQuiet } from './output/progress.js';
 import { guardStdout } from './output/write.js';
 
 /** The summary of a command, and its module, which is loaded on demand: loading all takes half a second. */
@@ -66,6 +67,14 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     'show the settings in effect and where each comes from',
     () => import('./commands/config.js'),
   ],
+  completion: [
+    'print a script that completes commands in a shell',
+    () => import('./commands/completion.js'),
+  ],
+  complete: [
+    'print the words that may come next, for the scripts of `completion`',
+    async () => ({ add: (await import('./commands/completion.js')).addComplete }),
+  ],
   simulate: ['run a simulated marketplace on a port', () => import('./commands/simulate.js')],
   demo: ['try it on a simulated marketplace', () => import('./commands/demo.js')],
 };
@@ -73,14 +82,37 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 /** Runs a command line. @param argv starts with the paths of Node and the script */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
-  const [first = '', second = ''] = argv.slice(2);
-  const named = first === 'help' ? second : first;
-  const isKnown = Object.hasOwn(COMMANDS, named);
-  const command = await program(isKnown ? [named] : []);
-  // Otherwise the library would show the help of everything.
-  const isUnknownHelp = first === 'help' && second !== '' && !isKnown && !second.startsWith('-');
-  const words = isUnknownHelp ? argv.toSpliced(2, 1) : argv;
-  await command.parseAsync(withStatement(words));
+  const words = argv.slice(2);
+  // These two are about the command that is named next.
+  const isAbout = words[0] === 'help' || words[0] === 'complete';
+  const named = words.filter((word) => word !== '--').slice(0, isAbout ? 2 : 1);
+  const command = await program(named);
+  refuseUnknown(command, words);
+  await command.parseAsync(withStatement(argv));
+}
+
+/**
+ * Refuses what can only be the name of a command and is none. The library would show the help of everything after
+ * `help`, and take the word for an argument of a group's default command.
+ */
+function refuseUnknown(
+  command: Command,
+  [word = '', ...others]: readonly string[],
+  isAfterHelp = false,
+): void {
+  if (command.commands.length === 0 || word === '' || word.startsWith('-')) return;
+  if (word === 'help') {
+    refuseUnknown(command, others, true);
+    return;
+  }
+  const inner = command.commands.find((one) => [one.name(), ...one.aliases()].includes(word));
+  if (inner !== undefined) {
+    refuseUnknown(inner, others, isAfterHelp);
+    return;
+  }
+  // A group without a default command refuses it by itself, with a hint.
+  const isGroup = command.commands.some((one) => one.name() === 'list');
+  if (isGroup || isAfterHelp) command.error(`error: unknown command '${word}'`);
 }
 
 /** Puts a blank before SQL that starts with a comment, which Commander would read as an option. */
@@ -101,13 +133,14 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
     .exitOverride(exitAsDocumented)
     // Options after a subcommand belong to the subcommand: `runs` and `runs show` both have --json.
     .enablePositionalOptions()
+    .hook('preAction', (_, action) => setQuiet(action.getOptionValue('quiet') === true))
     .addHelpText(
       'after',
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see docs/settings.md.',
     );
   for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
     if (loaded.includes(name)) (await load()).add(command);
-    else command.command(name);
+    else command.command(name, { hidden: name === 'complete' });
     command.commands.at(-1)?.summary(summary);
   }
   nameUsage(command, command.name());

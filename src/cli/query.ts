@@ -34,6 +34,7 @@ export async function printQuery(
   }));
   const encode = rowEncoder(columns);
   const rows = {
+    name: 'rows',
     batches,
     columns: () => shown,
     json: (row: Row) => safeJson(encode(row)),

@@ -3,7 +3,7 @@ import type { CsvDialect } from '../domain/csv.js';
 import { bytes as bytesText, plural } from '../domain/text.js';
 import { writeWhole } from '../listing/write-file.js';
 import type { ExportFormat } from '../reporting/export.js';
-import { printNote, printPaged, shownText, stdoutLook } from './console.js';
+import { printNote, printPaged, shownText, stdoutLook, write } from './console.js';
 import { writtenOrFailed } from './errors.js';
 import type { TableOptions } from './options.js';
 import {
@@ -13,6 +13,7 @@ import {
   type OutOptions,
   STDOUT,
 } from './out-file.js';
+import { withProgress } from './output/progress.js';
 import { fits, RECORD_CHARACTERS, table, type TableColumn } from './output/table.js';
 import { type Look, safeLine, safeLines } from './output/text.js';
 import { writeAll } from './output/write.js';
@@ -33,6 +34,8 @@ export function formatOption(rows: string): Option {
 
 /** Rows, and how each format shows one. */
 export interface Printed<Row> {
+  /** What progress calls them. */
+  readonly name: string;
   readonly batches: AsyncIterable<readonly Row[]>;
   readonly columns: (rows: readonly Row[], look: Look) => readonly TableColumn<Row>[];
   /** A row as JSON, on one line. */
@@ -56,7 +59,7 @@ export function rowsDestination({ json, out = STDOUT, ...options }: FormatOption
   return destinationOf<Format>({ ...options, ...chosen, out }, FILE_FORMATS);
 }
 
-/** Writes rows with bounded memory: to stdout, where tables are paged, or into a file. */
+/** Prints rows with bounded memory, as a table that is paged, or writes them as a file. */
 export async function printRows<Row>(
   rows: Printed<Row>,
   destination: Destination<Format>,
@@ -65,46 +68,79 @@ export async function printRows<Row>(
 ): Promise<void> {
   const { path, format, decimalComma } = destination;
   const dialect = csvDialect({ decimalComma }, format);
-  let number = 0;
-  const batches = async function* (): AsyncGenerator<readonly Row[]> {
-    for await (const batch of rows.batches) {
-      number += batch.length;
-      yield batch;
-    }
-  };
-  const chunks = (): AsyncIterable<string | Uint8Array> => {
-    if (format === 'table') return tables(rows, options, path === null ? stdoutLook() : PLAIN);
-    if (format === 'json' || format === 'ndjson') return LINES[format](batches(), rows.json);
-    return rows.file(batches(), format, dialect);
-  };
-  if (path !== null) {
-    const size = await writeOut(path, chunks(), signal);
-    printNote(`${plural(number, 'row')} → ${safeLine(path)} (${bytesText(size)})\n`);
-  } else if (format === 'table') await printPaged(chunks() as AsyncIterable<string>, options);
-  else await writeAll(process.stdout, forStdout(chunks()));
+  if (format === 'table' && path === null) {
+    await printPaged(tables(rows, options, stdoutLook()), options);
+    return;
+  }
+  const work = { ...rows, path, signal };
+  const written = await writeRows(work, (batches) => {
+    if (format === 'table') return tables({ ...rows, batches }, options, PLAIN);
+    if (format === 'json' || format === 'ndjson') return LINES[format](batches, rows.json);
+    return rows.file(batches, format, dialect);
+  });
+  if (path !== null && written !== null) printWritten(written, path);
 }
 
 const PLAIN: Look = { columns: null, colour: false };
 
-/** Writes a whole file. @returns its size, in bytes */
-export async function writeOut(
-  path: string,
-  chunks: AsyncIterable<string | Uint8Array>,
-  signal: AbortSignal,
-): Promise<number> {
-  let size = 0;
-  const measured = async function* (): AsyncGenerator<string | Uint8Array> {
-    for await (const chunk of chunks) {
-      size += Buffer.byteLength(chunk);
-      yield chunk;
-    }
-  };
-  await writtenOrFailed(writeWhole(path, measured(), signal));
-  return size;
+/** How much was written. */
+interface Written {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** Says on stderr what was written. @param path null: to stdout */
+export function printWritten({ rows, bytes }: Written, path: string | null, of = ''): void {
+  const target = path === null ? '' : ` → ${safeLine(path)}`;
+  printNote(`${of}${plural(rows, 'row')}${target} (${bytesText(bytes)})\n`);
+}
+
+/**
+ * Writes rows to a file, whole or not at all, or to stdout, and shows progress.
+ * @param chunksOf formats the rows
+ * @returns null when the reader of stdout went away before the end
+ */
+export function writeRows<Row>(
+  work: {
+    readonly name: string;
+    readonly batches: AsyncIterable<readonly Row[]>;
+    /** How many rows there are, if that is known. */
+    readonly total?: number | null;
+    /** Null: stdout. */
+    readonly path: string | null;
+    readonly signal: AbortSignal;
+  },
+  chunksOf: (batches: AsyncIterable<readonly Row[]>) => AsyncIterable<string | Uint8Array>,
+): Promise<Written | null> {
+  const { name, batches, total = null, path, signal } = work;
+  return withProgress(
+    name,
+    async (progress) => {
+      let [rows, bytes] = [0, 0];
+      const counted = async function* (): AsyncGenerator<readonly Row[]> {
+        for await (const batch of batches) {
+          progress.update((rows += batch.length));
+          yield batch;
+        }
+      };
+      const measured = async function* (): AsyncGenerator<string | Uint8Array> {
+        for await (const chunk of chunksOf(counted())) {
+          bytes += Buffer.byteLength(chunk);
+          yield chunk;
+        }
+      };
+      if (path !== null) await writtenOrFailed(writeWhole(path, measured(), signal));
+      else if (!(await writeAll(process.stdout, forStdout(measured())))) return null;
+      // Waits until the reader has taken the last chunk.
+      else await write('');
+      return { rows, bytes };
+    },
+    { total },
+  );
 }
 
 /** On a terminal, the marketplace's text must not act as control characters. JSON has none. */
-export async function* forStdout(
+async function* forStdout(
   chunks: AsyncIterable<string | Uint8Array>,
 ): AsyncGenerator<string | Uint8Array> {
   const isTerminal = stdoutLook().columns !== null;

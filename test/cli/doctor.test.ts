@@ -1,56 +1,50 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { checkStore } from '../../src/cli/commands/doctor.js';
-import { checkMarketplace, type OpenedAccount } from '../../src/cli/marketplace-checks.js';
-import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
-import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/catalogue/account.js';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   notationQuirks,
   type Fault,
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
-import { openEmbedded } from '../../src/db/embedded/index.js';
 import { startServer } from '../support/http-server.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
+import { KEY, useMirror } from '../support/mirror.js';
 import { startSmtp } from '../support/smtp-server.js';
 import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
-import { folder, marketOf, run, settings } from './support.js';
+import { folder, marketOf, run, settings, twoSellers } from './support.js';
 
 const mirror = useMirror();
+
+type Environment = Readonly<Record<string, string>>;
+
+interface Check {
+  readonly seller_id: string | null;
+  readonly result: string;
+  readonly text: string;
+  readonly remedy: string | null;
+}
 
 const market = async (options: Partial<SimulatorOptions> = {}, count = 12) =>
   (await marketOf(mirror(), count, options)).sim;
 
-/** A configuration with one seller at this address. */
-function configOf(url: string, more: Readonly<Record<string, string>> = {}): Config {
-  const env = { ...settings(mirror().databaseUrl, url), DATA_DIR: '/nowhere', ...more };
-  return readConfig(env, { cwd: folder(), needs: 'sellers' });
-}
-
-let config: Config;
-beforeEach(() => {
-  config = configOf('https://market.example');
-});
-
-/** Checks a marketplace. Each result is a line such as `warning limit: … → remedy`. */
-async function checks(
-  url: string,
-  more: Readonly<Record<string, string>> = {},
-  others: readonly OpenedAccount[] = [],
-): Promise<string[]> {
-  const own = configOf(url, more);
-  const asked = { db: mirror().db, others };
-  const found = await checkMarketplace(own, own.sellers[0] as SellerConfig, asked, never);
-  for (const { remedy } of found.checks) {
+/** What doctor finds: lines such as `warning limit: … → remedy`, of the marketplace or of everything else. */
+async function found(env: Environment, about: 'marketplace' | 'store' = 'marketplace') {
+  const { stdout } = await run(['doctor', '--json'], env);
+  const { checks } = JSON.parse(stdout) as { checks: readonly Check[] };
+  const chosen = checks.filter(
+    ({ seller_id, text }) =>
+      (seller_id !== null && !text.startsWith('copy:')) === (about === 'marketplace'),
+  );
+  for (const { remedy } of checks) {
     expect(remedy ?? '', 'the reader is running doctor already').not.toMatch(/doctor/);
   }
-  return found.checks.map(
+  return chosen.map(
     ({ result, text, remedy }) => `${result} ${text}${remedy === null ? '' : ` → ${remedy}`}`,
   );
 }
+
+const checks = (url: string, more: Environment = {}) =>
+  found(settings(mirror().databaseUrl, url, more));
 
 const matching = (pattern: RegExp) => expect.stringMatching(pattern) as string;
 
@@ -58,29 +52,12 @@ const failing = (fault: Fault) => (sim: Simulator) => sim.faults.always('any', f
 
 /** Mirrors the account, then changes which one the copy is of. */
 const copyOf = (change: string) => async (sim: Simulator) => {
-  await syncAccount(mirror().deps(sim.url), never);
+  await run(['sync', 'account'], settings(mirror().databaseUrl, sim.url));
   await mirror().rows(`UPDATE mirror.sellers SET ${change}`);
 };
 
-describe('the checks of a marketplace', () => {
-  it.each([
-    [{ HTTP_PROXY: 'http://me:pa55word@127.0.0.1:9' }, 'http://127.0.0.1:9 (HTTP_PROXY)'],
-    [
-      { http_proxy: 'http://127.0.0.1:9', HTTP_PROXY: 'http://127.0.0.1:8' },
-      '127.0.0.1:9 (http_proxy)',
-    ],
-    [{ HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'a.example, 127.0.0.1' }, null],
-    [{ HTTPS_PROXY: 'http://127.0.0.1:9' }, null],
-  ])('say the proxy that requests go through, without its password: %j', async (env, proxy) => {
-    const sim = await market();
-    onTestFinished(() => void vi.unstubAllEnvs());
-    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
-    const lines = (await checks(sim.url)).filter((line) => line.startsWith('ok proxy:'));
-    expect(lines).toEqual(proxy === null ? [] : [expect.stringContaining(proxy)]);
-    expect(lines.join()).not.toContain('pa55word');
-  });
-
-  it('request the account, the list and one item, and change nothing', async () => {
+describe('doctor asks a marketplace', () => {
+  it('for the account, the list and one item, and changes nothing', async () => {
     const sim = await market({}, 3_000);
     expect(await checks(sim.url)).toEqual([
       matching(/^ok host: 127\.0\.0\.1:\d+, on this machine/),
@@ -95,7 +72,20 @@ describe('the checks of a marketplace', () => {
     expect(await mirror().rows('SELECT FROM mirror.sellers')).toEqual([]);
   });
 
-  it('count the known differences of notation in one line, and list them in words with --verbose', async () => {
+  it.each<[Environment, string | null]>([
+    [{ HTTP_PROXY: 'http://me:pa55word@127.0.0.1:9' }, 'http://127.0.0.1:9 (HTTP_PROXY)'],
+    [{ http_proxy: 'http://127.0.0.1:9', HTTP_PROXY: 'http://h:8' }, '127.0.0.1:9 (http_proxy)'],
+    [{ HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'a.example, 127.0.0.1' }, null],
+    [{ HTTPS_PROXY: 'http://127.0.0.1:9' }, null],
+  ])('through the proxy of %j, whose password it hides', async (env, proxy) => {
+    const lines = (await checks((await market()).url, env)).filter((line) =>
+      /^ok proxy/.test(line),
+    );
+    expect(lines).toEqual(proxy === null ? [] : [expect.stringContaining(proxy)]);
+    expect(lines.join()).not.toContain('pa55word');
+  });
+
+  it('and counts known differences of notation in one line; --verbose lists them in words', async () => {
     const sim = await market({ quirks: { ...notationQuirks, socialLinks: 'handles' } });
     sim.faults.always('any', { kind: 'prefix', text: 'php-warnings' });
     const env = settings(mirror().databaseUrl, sim.url);
@@ -103,39 +93,43 @@ describe('the checks of a marketplace', () => {
       /^✓ main · notation: readable, with \d+ known differences from the documentation[^\n]*\n✓ main · limit/m,
     );
     const { stdout } = await run(['doctor', '--verbose'], env);
-    expect(stdout).toContain('\n  - tags come as one text, separated by commas\n');
-    expect(stdout).toContain(
-      '\n  - the list is an object with numbered keys instead of an array\n',
-    );
-    expect(stdout).toContain('\n  - other text, such as PHP warnings, precedes the JSON\n');
+    for (const line of [
+      'tags come as one text, separated by commas',
+      'the list is an object with numbered keys instead of an array',
+      'other text, such as PHP warnings, precedes the JSON',
+    ]) {
+      expect(stdout).toContain(`\n  - ${line}\n`);
+    }
     expect(stdout).not.toMatch(/ {2}- \w+\.\w+-\w/);
   });
 
-  it('compare the server’s limit with the setting', async () => {
+  it('and compares the server’s limit with the setting', async () => {
     const sim = await market({ requestsPerMinute: 50 });
-    expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContain(
+    const fast = { REQUESTS_PER_MINUTE: '6000' };
+    expect(await checks(sim.url, fast)).toContain(
       'warning limit: the server allows 50 a minute, 47 left; requests: at most 6,000 a minute → set REQUESTS_PER_MINUTE to 50',
     );
     sim.limits.reset();
     sim.limits.set({ requestsPerMinute: 6_000 });
     sim.limits.spend(4_000);
-    expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContainEqual(
+    expect(await checks(sim.url, fast)).toContainEqual(
       matching(/^warning limit: .*1,997 left; others share the limit/),
     );
   });
 
-  it('compare the clocks, and name the address of redirects', async () => {
+  it('and compares the clocks, and names the address of redirects', async () => {
     const date = new Date(Date.now() - 600_000).toUTCString();
     const server = await startServer(({ url }) =>
       url.pathname.endsWith('/')
         ? { status: 401, headers: { date }, body: '{"status":"error","msg":"Invalid request"}' }
         : { status: 301, headers: { location: `${url.pathname}/` } },
     );
-    const found = await checks(server.url.href);
-    expect(found).toContainEqual(matching(/^ok address: .* paths with a trailing slash/));
-    expect(found).toContainEqual(matching(/^warning clock: this machine’s is 10 min.* ahead/));
-    expect(found).toContainEqual(
-      matching(/^failed key: .*refused the API key.* → check the API key/),
+    expect(await checks(server.url.href)).toEqual(
+      expect.arrayContaining([
+        matching(/^ok address: .* paths with a trailing slash/),
+        matching(/^warning clock: this machine’s is 10 min.* ahead/),
+        matching(/^failed key: .*refused the API key.* → check the API key/),
+      ]),
     );
   });
 
@@ -163,7 +157,7 @@ describe('the checks of a marketplace', () => {
       copyOf(`marketplace = 'market.example'`),
       /^failed key: the copy of seller "main" is of the marketplace market\.example, not/,
     ],
-  ])('report %s, and repeat no request', async (_, make, expected) => {
+  ])('and reports %s, and repeats no request', async (_, make, expected) => {
     const sim = await market();
     await make(sim);
     const before = sim.log.length;
@@ -172,136 +166,144 @@ describe('the checks of a marketplace', () => {
     expect(operations).toEqual([...new Set(operations)]);
   });
 
-  it('report a host that can’t be reached, and an empty list', async () => {
-    expect(await checks('http://127.0.0.1:9')).toEqual([
-      matching(/^failed host: 127\.0\.0\.1:9 can’t be reached.* → check the address/),
-    ]);
-    const empty = await market({}, 0);
-    expect(await checks(empty.url)).toContainEqual(
-      matching(/^warning list: the list names no item/),
-    );
-  });
-
-  it('explain a wrong path and a wrong scheme', async () => {
+  it('and says what is wrong with an address: host, path, scheme, or an empty list', async () => {
     const site = await startServer({ status: 404, body: '<html>Not found</html>' });
-    expect(await checks(`${site.url.href}shop/`)).toContainEqual(
-      matching(
-        /^failed key: .* → requests go to http:\/\/127\.0\.0\.1:\d+\/shop\/api\/…; .*; is \/shop\/ right\?$/,
-      ),
-    );
-    expect(await checks(`https://127.0.0.1:${site.port}`)).toEqual([
-      matching(/^failed host: .*this port speaks plain http → correct the port/),
-    ]);
+    for (const [url, expected] of [
+      ['http://127.0.0.1:9', /^failed host: 127\.0\.0\.1:9 can’t be reached.* → check the address/],
+      [
+        `${site.url.href}shop/`,
+        /^failed key: .* → requests go to .*\/shop\/api\/…; .*; is \/shop\/ right\?$/,
+      ],
+      [`https://127.0.0.1:${site.port}`, /^failed host: .*this port speaks plain http → correct/],
+      [(await market({}, 0)).url, /^warning list: the list names no item/],
+    ] as const) {
+      expect(await checks(url)).toContainEqual(matching(expected));
+    }
   });
 
-  it('fail the second of two sellers whose keys open one account, in any letter case', async () => {
-    const sim = await market();
-    const ada = { seller: 'first', host: 'localhost:1', username: 'Ada' };
-    expect(await checks(sim.url, {}, [ada])).toContainEqual(
+  it('and fails the second of two sellers whose keys open one account', async () => {
+    const env = twoSellers(mirror().databaseUrl, (await market()).url, KEY);
+    expect(await found(env)).toContainEqual(
       matching(
-        /^failed key: opens the account of ada, like the key of seller first; .* → give main/,
+        /^failed key: opens the account of ada, like the key of seller first; .* → give second/,
       ),
     );
-    const elsewhere = { ...ada, host: 'market.example' };
-    expect(await checks(sim.url, {}, [elsewhere])).toContainEqual(matching(/^ok key: opens/));
+  });
+
+  it('and warns while it answers only without the random parameter, for a day', async () => {
+    const sim = await market();
+    sim.faults.always('any', { kind: 'parameter-refused', status: 422 });
+    const warning = matching(/^warning caches: the marketplace answers only without .* → /);
+    expect(await checks(sim.url)).toContainEqual(warning);
+    expect(await checks(sim.url)).toContainEqual(warning);
+    expect(sim.log.filter(({ random }) => random !== null)).toHaveLength(1);
+    await mirror().rows(
+      `UPDATE mirror.request_budgets SET random_left_out_until = now() - interval '1 second'`,
+    );
+    sim.faults.clear();
+    expect(await checks(sim.url)).not.toContainEqual(warning);
+    expect(sim.log.at(-1)?.random).not.toBeNull();
   });
 });
 
-describe('the checks of the store', () => {
-  const found = async (own: Partial<Config>) =>
-    (await checkStore({ ...config, ...own }, never)).checks;
-
-  async function newDatabase(options = {}): Promise<{ databaseUrl: Secret }> {
+describe('doctor looks at the store', () => {
+  /** A database of its own, with these settings. */
+  async function databaseWith(sql: string, options = {}): Promise<Environment> {
     const database = await createTestDatabase(options);
     onTestFinished(() => database.drop());
-    return { databaseUrl: new Secret(database.url) };
+    const name = new URL(database.url).pathname.slice(1);
+    if (sql !== '') await query(database.url, sql.replace('this', name));
+    return { DATABASE_URL: database.url };
   }
 
-  it('do not migrate a database without tables', async () => {
-    const own = { ...config, ...(await newDatabase({ empty: true })) };
-    const { checks, url } = await checkStore(own, never);
-    expect(checks).toMatchObject([
-      { result: 'ok', text: matching(/^store: database test_\w+ at 127.*, PostgreSQL \d+/) },
-      { result: 'warning', text: matching(/^schema: \d+ migrations? pending \(\d+_init/) },
-    ]);
-    expect(url).toBeNull();
-    expect((await found(own))[1]?.result).toBe('warning');
-  });
-
-  it('warn about a superuser', async () => {
-    const database = new URL(mirror().databaseUrl).pathname.slice(1);
-    const url = databaseAt(testServer.adminUrl, database);
-    expect(await found({ databaseUrl: new Secret(url) })).toContainEqual({
-      seller: null,
-      result: 'warning',
-      text: matching(/^store: its role \w+ is a superuser/),
-      remedy: 'use an ordinary role in DATABASE_URL; docs/operations.md says how to create one',
-    });
-  });
-
-  it('create no embedded database, but check the disk space for it', async () => {
-    const dataDir = join(folder(), 'not', 'there');
-    expect(await found({ databaseUrl: null, dataDir })).toMatchObject([
-      { result: 'ok', text: `store: no database in ${dataDir} yet; the first command creates it` },
-      { text: matching(/^disk: .* free for /) },
-    ]);
-    expect(readdirSync(folder())).toEqual([]);
-  });
-
-  it.each([
-    ['FILE/data', /^store: the data folder .* cannot be used: a part of the path is a file/],
-    [
-      '/proc/zzz',
-      /^store: the data folder \/proc\/zzz cannot be used: ENOENT: no such file or directory/,
-    ],
-  ])('fail DATA_DIR %s with the same message as a command that uses it', async (path, text) => {
-    const file = join(folder(), 'FILE');
-    writeFileSync(file, '');
-    onTestFinished(() => rmSync(file));
-    const dataDir = resolve(folder(), path);
-    const [check] = await found({ databaseUrl: null, dataDir });
-    expect(check).toMatchObject({ result: 'failed', text: matching(text) });
-    await expect(openEmbedded({ dataDir, applicationName: 'a test' })).rejects.toThrow(
-      check?.text.replace('store: ', '') ?? '',
-    );
+  it('and does not migrate a database without tables', async () => {
+    const env = await databaseWith('', { empty: true });
+    for (let n = 0; n < 2; n++) {
+      expect(await found(env, 'store')).toEqual(
+        expect.arrayContaining([
+          matching(/^ok store: database test_\w+ at 127.*, PostgreSQL \d+/),
+          matching(/^warning schema: \d+ migrations? pending \(\d+_init/),
+        ]),
+      );
+    }
   });
 
   it.each([
     [
       'takes no writes',
       'ALTER ROLE current_user IN DATABASE this SET default_transaction_read_only = on',
-      /^store: the database takes no writes/,
+      /^failed store: the database takes no writes → ./,
     ],
     [
       'does not let the role write',
       'REVOKE INSERT ON mirror.items FROM current_user',
-      /^store: its role \w+ may not write/,
+      /^failed store: its role \w+ may not write.* → ./,
     ],
     [
       'does not let the role create the queue’s schema',
       'REVOKE CREATE ON DATABASE this FROM current_user',
-      /^store: its role \w+ may not create schemas/,
+      /^failed store: its role \w+ may not create schemas.* → ./,
     ],
     [
       'does not let the role use the queue’s schema, which another role created',
       'CREATE SCHEMA bullmq; REVOKE ALL ON SCHEMA bullmq FROM current_user',
-      /^store: its role \w+ may not use the queue in schema bullmq/,
+      /^failed store: its role \w+ may not use the queue in schema bullmq → ./,
     ],
     [
       'does not let the role write to the queue’s tables',
       'CREATE SCHEMA bullmq; CREATE TABLE bullmq.jobs (id int); REVOKE INSERT ON bullmq.jobs FROM current_user',
-      /^store: its role \w+ may not use the queue in schema bullmq/,
+      /^failed store: its role \w+ may not use the queue in schema bullmq → ./,
     ],
-  ])('fail a database that %s', async (_, sql, expected) => {
-    const own = await newDatabase();
-    const url = own.databaseUrl.reveal();
-    await query(url, sql.replace('this', new URL(url).pathname.slice(1)));
-    expect(await found(own)).toContainEqual({
-      seller: null,
-      result: 'failed',
-      text: matching(expected),
-      remedy: matching(/./),
-    });
+  ])('and fails a database that %s', async (_, sql, expected) => {
+    expect(await found(await databaseWith(sql), 'store')).toContainEqual(matching(expected));
+  });
+
+  it('and warns about a superuser', async () => {
+    const database = new URL(mirror().databaseUrl).pathname.slice(1);
+    const env = { DATABASE_URL: databaseAt(testServer.adminUrl, database) };
+    expect(await found(env, 'store')).toContainEqual(
+      matching(/^warning store: its role \w+ is a superuser.* → use an ordinary role/),
+    );
+  });
+
+  it('and creates no embedded database, but checks the disk space for it', async () => {
+    const dataDir = join(folder(), 'not', 'there');
+    expect(await found({ DATA_DIR: dataDir }, 'store')).toEqual(
+      expect.arrayContaining([
+        `ok store: no database in ${dataDir} yet; the first command creates it`,
+        matching(/ disk: .* free for /),
+      ]),
+    );
+    expect(readdirSync(folder())).not.toContain('not');
+  });
+
+  it.each([
+    ['FILE/data', 'cannot be used: a part of the path is a file'],
+    ['/proc/zzz', 'cannot be used: ENOENT: no such file or directory'],
+  ])('and fails DATA_DIR %s with the same message as a command that uses it', async (path, why) => {
+    const file = join(folder(), 'FILE');
+    writeFileSync(file, '');
+    onTestFinished(() => rmSync(file));
+    const env = { DATA_DIR: resolve(folder(), path) };
+    const line = `the data folder ${env.DATA_DIR}/postgres ${why}`;
+    expect(await found(env, 'store')).toContainEqual(
+      expect.stringContaining(`failed store: ${line}`),
+    );
+    expect((await run(['migrate'], env)).stderr).toContain(line);
+  });
+
+  it('and still asks the marketplace if the store fails, and exits with 1', async () => {
+    const { url } = await market();
+    const env = settings('postgres://a:pa55word@127.0.0.1:9/x', url);
+    expect(await found(env, 'store')).toContainEqual(
+      matching(
+        /^failed store: database x at 127\.0\.0\.1:9: the connection was refused → Check host/,
+      ),
+    );
+    expect(await found(env)).toContainEqual(matching(/^ok limit/));
+    const { code, stdout } = await run(['doctor'], env);
+    expect(stdout).not.toContain('pa55word');
+    expect(code).toBe(1);
   });
 });
 
@@ -318,46 +320,13 @@ describe('doctor', () => {
     expect(code).toBe(0);
   });
 
-  it('warns while the marketplace answers only without the random parameter, for a day', async () => {
-    const sim = await market();
-    sim.faults.always('any', { kind: 'parameter-refused', status: 422 });
-    const env = settings(mirror().databaseUrl, sim.url);
-    const warning = /^! main · caches: the marketplace answers only without [^\n]*\n {2}→ /m;
-    expect((await run(['doctor'], env)).stdout).toMatch(warning);
-    expect((await run(['doctor'], env)).stdout).toMatch(warning);
-    expect(sim.log.filter(({ random }) => random !== null)).toHaveLength(1);
-    await query(
-      mirror().databaseUrl,
-      `UPDATE mirror.request_budgets SET random_left_out_until = now() - interval '1 second'`,
-    );
-    sim.faults.clear();
-    expect((await run(['doctor'], env)).stdout).not.toMatch(warning);
-    expect(sim.log.at(-1)?.random).not.toBeNull();
-  });
-
-  it('still checks the marketplace if the store fails, and exits with 1', async () => {
-    const sim = await market();
-    const env = settings('postgres://a:pa55word@127.0.0.1:9/x', sim.url);
-    const { code, stdout } = await run(['doctor', '--json'], env);
-    expect(stdout).not.toContain('pa55word');
-    const { checks: found } = JSON.parse(stdout) as { checks: { text: string; result: string }[] };
-    expect(found[1]).toEqual({
-      seller_id: null,
-      result: 'failed',
-      text: 'store: database x at 127.0.0.1:9: the connection was refused',
-      remedy: matching(/^Check host and port/),
-    });
-    expect(found.at(-1)).toMatchObject({ seller_id: 'main', result: 'ok' });
-    expect(code).toBe(1);
-  });
-
   it('fails without a seller, and if HEALTH_LISTEN is taken', async () => {
     const taken = await startServer({ body: '' });
-    const env = {
+    const listen = { HEALTH_LISTEN: `127.0.0.1:${taken.port}` };
+    const { code, stdout } = await run(['doctor'], {
+      ...listen,
       DATABASE_URL: mirror().databaseUrl,
-      HEALTH_LISTEN: `127.0.0.1:${taken.port}`,
-    };
-    const { code, stdout } = await run(['doctor'], env);
+    });
     expect(stdout).toMatch(/^✗ configuration: no seller to mirror\n {2}→ set MARKETPLACE_URL/m);
     expect(stdout).toMatch(/^✗ health: 127\.0\.0\.1:\d+, .* is taken by another program\n {2}→ /m);
     expect(code).toBe(1);
@@ -370,48 +339,43 @@ describe('doctor', () => {
     );
     expect(code).toBe(2);
   });
-});
 
-describe('doctor --alert', () => {
   const SECRETS = ['t0ken-of-the-hook', 'pass-word-of-mail'] as const;
 
-  async function alerted(hookStatus: number, more: Readonly<Record<string, string>> = {}) {
-    const [hook, smtp] = [await startServer({ status: hookStatus }), await startSmtp()];
+  it.each([
+    [
+      'sends a test through each channel with --alert, and shows the answers',
+      { status: 200, port: null },
+      /✓ alert: the webhook accepted it as slack \(HTTP 200\)\n✓ alert: the mail server accepted it for you@shop\.example \(SMTP 250\)\n/,
+      0,
+    ],
+    [
+      'fails if a channel refuses the test alert, and names the settings to check',
+      { status: 404, port: 1 },
+      /✗ alert: the webhook answered with HTTP 404\n {2}→ check ALERT_WEBHOOK_URL and ALERT_FORMAT\n✗ alert: the mail server could not be reached.*\n {2}→ check SMTP_URL/,
+      1,
+    ],
+  ])('%s', async (_, { status, port }, expected, code) => {
+    const [hook, smtp] = [await startServer({ status }), await startSmtp()];
     const { env } = await marketOf(mirror());
     const ended = await run(['doctor', '--alert'], {
       ...env,
       ALERT_FORMAT: 'slack',
       ALERT_WEBHOOK_URL: `${hook.url.href}${SECRETS[0]}`,
       ALERT_EMAIL: 'you@shop.example',
-      SMTP_URL: `smtp://me:${SECRETS[1]}@127.0.0.1:${smtp.port}`,
+      SMTP_URL: `smtp://me:${SECRETS[1]}@127.0.0.1:${port ?? smtp.port}`,
       DASHBOARD_URL: 'https://mirror.example',
-      ...more,
     });
     for (const secret of SECRETS) expect(ended.stdout + ended.stderr).not.toContain(secret);
-    return { hook, smtp, ...ended };
-  }
-
-  it('sends a test through each channel, and shows the answers', async () => {
-    const { hook, smtp, stdout, code } = await alerted(200);
-    expect(stdout).toContain('✓ alert: the webhook accepted it as slack (HTTP 200)\n');
-    expect(stdout).toContain(
-      '✓ alert: the mail server accepted it for you@shop.example (SMTP 250)\n',
-    );
+    expect(ended.stdout).toMatch(expected);
     expect(hook.requests[0]?.body).toContain('https://mirror.example/');
-    expect(smtp.mails[0]?.source).toContain('Test alert');
-    expect(code).toBe(0);
-  });
-
-  it('fails if a channel refuses the alert, and names the settings to check', async () => {
-    const { stdout, code } = await alerted(404, { SMTP_URL: 'smtp://127.0.0.1:1' });
-    expect(stdout).toContain(
-      '✗ alert: the webhook answered with HTTP 404\n  → check ALERT_WEBHOOK_URL and ALERT_FORMAT\n',
+    expect(smtp.mails.map(({ source }) => source.includes('Test alert'))).toEqual(
+      port === null ? [true] : [],
     );
-    expect(stdout).toMatch(/✗ alert: the mail server could not be reached.*\n {2}→ check SMTP_URL/);
-    expect(code).toBe(1);
+    expect(ended.code).toBe(code);
   });
 
-  it('fails without a channel; without --alert nothing is sent', async () => {
+  it('fails a test alert without a channel; without --alert nothing is sent', async () => {
     const { env } = await marketOf(mirror());
     expect((await run(['doctor', '--alert'], env)).stdout).toContain(
       '✗ alert: no channel for alerts is configured\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',

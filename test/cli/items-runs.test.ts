@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { lockSeller } from '../../src/db/locks.js';
-import { marketOf, printed, run } from './support.js';
+import { marketOf, printed, run, startSync } from './support.js';
 
 const mirror = useMirror();
 const store = () => ({ DATABASE_URL: mirror().databaseUrl });
 const items = (...args: string[]) => run(['items', ...args], store());
 const show = (...args: string[]) => printed(args, store());
+
+const addSeller = (name: string) =>
+  mirror().rows('INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, $1)', [name]);
 
 interface Row {
   readonly item_id: number;
@@ -87,7 +88,7 @@ describe('items', () => {
 
   it('warn about a seller that was added later, and list the others', async () => {
     const moment = await history();
-    await ensureSeller(mirror().db, 'second', 'market.example');
+    await addSeller('second');
     const { code, stderr, stdout } = await items('--as-of', moment, '--json');
     expect(stderr).toBe('warning: no list of seller "second" has been mirrored yet\n');
     expect(code).toBe(0);
@@ -155,7 +156,7 @@ describe('runs', () => {
   });
 
   it('numbers records on, although long lists are read page by page', async () => {
-    await ensureSeller(mirror().db, 'main', 'market.example');
+    await addSeller('main');
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
        SELECT 'main', 'items', 'succeeded', 'a test', now() FROM generate_series(1, 501)`,
@@ -182,7 +183,7 @@ describe('runs', () => {
 
 /** Forty items; then twenty are gone, one with control characters in its name, and the others have a new price. */
 async function held() {
-  const { catalogue, sync: mirrorItems, env } = await marketOf(mirror(), 40);
+  const { catalogue, sim, sync: mirrorItems, env } = await marketOf(mirror(), 40);
   catalogue.change(1001, { name: 'Evil \u001B]0;owned\u0007\u202E name' });
   await mirrorItems();
   for (const { id } of [...catalogue.truth()]) {
@@ -191,7 +192,7 @@ async function held() {
   }
   const sync = await run(['sync', 'items'], env);
   const [newest] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
-  return { env, sync, id: newest?.id ?? '' };
+  return { sim, env, sync, id: newest?.id ?? '' };
 }
 
 describe('held removals', () => {
@@ -252,10 +253,10 @@ describe('held removals', () => {
   });
 
   it('can’t be accepted while another run of the seller is under way', async () => {
-    const { env, id } = await held();
-    const lock = await lockSeller(mirror().db, 'main');
+    const { sim, env, id } = await held();
+    const running = await startSync(sim, env);
     const { code, stderr } = await run(['sync', '--accept-removals', id], env);
-    await lock.release();
+    running.process.kill('SIGKILL');
     expect(stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);
     expect(code).toBe(1);
   });

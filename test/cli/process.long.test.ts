@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { width } from '../../src/cli/output/text.js';
-import { syncAccount } from '../../src/catalogue/account.js';
-import { never, useMirror } from '../support/mirror.js';
+import { useMirror } from '../support/mirror.js';
 import {
   codesMarket,
   codesOf,
@@ -49,8 +48,7 @@ const hasScript = /util-linux/.test(
 /** Mirrors a new seller. */
 async function mirrored(count = 40) {
   const market = await marketOf(mirror(), count);
-  await syncAccount(market.deps, never);
-  await market.sync();
+  await run(['sync'], market.env);
   return market;
 }
 

@@ -83,6 +83,27 @@ describe('help', () => {
   });
 });
 
+describe('completion', () => {
+  it.each(['bash', 'zsh', 'fish'])('for %s is a script that asks this program', async (shell) => {
+    const { code, stdout } = await run(['completion', shell], {}, { spawned: true });
+    expect(stdout).toMatch(/seller-mirror complete -- /);
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    [['s'], /^sync\t[^]*^sellers\t[^]*:4\n$/m],
+    [['sync', ''], /^account\t\nitems\t\nitem\t\n:4\n$/],
+    [['sync', '--ac'], /^--accept-account\t.*\n--accept-removals\t.*\n:4\n$/],
+    [['runs', '--state', 'su'], /^succeeded\t\n:4\n$/],
+    [['runs', 'sh'], /^show\tshow one run in full\n:4\n$/],
+    // Names of files come from the shell.
+    [['codes', 'check', 'cust'], /^:0\n$/],
+    [['export', 'items', '-o', ''], /^:0\n$/],
+  ])('of %j offers what may come next', async (words, expected) => {
+    expect((await run(['complete', '--', ...words], {})).stdout).toMatch(expected);
+  });
+});
+
 describe('an unsuitable machine', () => {
   const { engines } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),

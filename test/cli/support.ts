@@ -14,6 +14,7 @@ import {
 } from '../../src/simulator/index.js';
 import { DIST } from '../support/built.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
+import { until } from '../support/until.js';
 
 export const MAIN = join(DIST, 'cli/main.js');
 
@@ -251,6 +252,21 @@ export async function marketOf(
   const deps = mirror.deps(sim.url);
   const sync = () => syncItems(deps, never);
   return { catalogue, sim, deps, sync, env: settings(mirror.databaseUrl, sim.url) };
+}
+
+/** Starts a sync whose list comes so slowly that it holds the seller's lock until it is killed. */
+export async function startSync(
+  { log, faults }: Simulator,
+  env: Environment,
+  ...options: readonly string[]
+): Promise<Running> {
+  faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });
+  const before = log.length;
+  const running = start(['sync', 'items', ...options], env);
+  await until(() =>
+    log.slice(before).some(({ operation, bytesSent }) => operation === 'list' && bytesSent > 0),
+  );
+  return running;
 }
 
 /** Starts a marketplace with purchases, every tenth of them refunded. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { lockSeller } from '../../src/db/locks.js';
-import { fileWith, marketOf, run, start, twoSellers } from './support.js';
+import { fileWith, marketOf, run, start, startSync, twoSellers } from './support.js';
 
 const mirror = useMirror();
 
@@ -14,25 +13,21 @@ describe('sync', () => {
   it('mirrors the other sellers when another process already mirrors one', async () => {
     const { sim } = await market();
     const env = twoSellers(mirror().databaseUrl, sim.url);
-    const lock = await lockSeller(mirror().db, 'first');
-    try {
-      const { code, stdout, stderr } = await run(['sync', '--json'], env);
-      expect(stderr).toMatch(
-        /^error: first: seller "first" is already being mirrored by .*\n {2}→ /,
-      );
-      expect(code).toBe(1);
-      const report = JSON.parse(stdout) as {
-        runs: { seller_id: string; state: string }[];
-        problems: { seller_id: string }[];
-      };
-      expect(report.runs.map((one) => [one.seller_id, one.state])).toEqual([
-        ['second', 'succeeded'],
-        ['second', 'succeeded'],
-      ]);
-      expect(report.problems.map((one) => one.seller_id)).toEqual(['first']);
-    } finally {
-      await lock.release();
-    }
+    const running = await startSync(sim, env, '--seller', 'first');
+    sim.faults.clear();
+    const { code, stdout, stderr } = await run(['sync', '--json'], env);
+    running.process.kill('SIGKILL');
+    expect(stderr).toMatch(/^error: first: seller "first" is already being mirrored by .*\n {2}→ /);
+    expect(code).toBe(1);
+    const report = JSON.parse(stdout) as {
+      runs: { seller_id: string; state: string }[];
+      problems: { seller_id: string }[];
+    };
+    expect(report.runs.map((one) => [one.seller_id, one.state])).toEqual([
+      ['second', 'succeeded'],
+      ['second', 'succeeded'],
+    ]);
+    expect(report.problems.map((one) => one.seller_id)).toEqual(['first']);
   });
 
   it('refuses a list that says it is one page of several, and changes nothing; LIST_MARKS=ignore takes it for whole', async () => {
@@ -88,11 +83,7 @@ describe('sync', () => {
 
   it('refuses while another process mirrors the seller; Ctrl-C there exits with 130 and changes nothing', async () => {
     const { sim, env } = await market();
-    sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });
-    const first = start(['sync'], env);
-    await until(() =>
-      sim.log.some(({ operation, bytesSent }) => operation === 'list' && bytesSent > 0),
-    );
+    const first = await startSync(sim, env);
 
     const second = await run(['sync', 'items'], env);
     expect(second.code).toBe(1);

@@ -34,7 +34,7 @@ export function add(program: Command): void {
       'seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
       'seller-mirror backup - | ssh vault "cat > mirror.tar.gz"',
     ],
-    options: ['json'],
+    options: ['json', 'quiet'],
   }).action(action(backupTo));
 }
 
@@ -117,7 +117,7 @@ export function addRestore(program: Command): void {
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
     ],
-    options: ['json'],
+    options: ['json', 'quiet'],
   }).action(action(restoreFrom));
 }
 

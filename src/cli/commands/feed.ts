@@ -38,7 +38,7 @@ export function add(program: Command): void {
       'Makes the target of one feed, or all, equal to the views now, also where people edited rows there.',
     examples: ['seller-mirror feed run warehouse'],
     more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
-    options: ['json'],
+    options: ['json', 'quiet'],
   }).action(appAction('store', run));
   addListing(feed.command('status'), FEED_VIEWS, {
     summary: 'show how current each view is',

@@ -20,7 +20,7 @@ export function add(program: Command): void {
     notes:
       '`run` and `scheduler` do this once a day. Ctrl-C stops it; rows deleted until then stay deleted.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],
-    options: ['json', 'seller'],
+    options: ['json', 'quiet', 'seller'],
   }).action(appAction('store', pruneStore));
 }
 

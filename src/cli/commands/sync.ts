@@ -60,7 +60,7 @@ export function add(program: Command): void {
       'seller-mirror sync --accept-removals 42',
     ],
     more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 removals held, 130 interrupted',
-    options: ['json', 'seller'],
+    options: ['json', 'quiet', 'seller'],
   }).action(action(sync));
 }
 

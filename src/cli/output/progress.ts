@@ -11,6 +11,11 @@ interface ProgressOptions {
   readonly from?: number;
 }
 
+/** With --quiet: neither progress nor notes. */
+let quiet = false;
+export const isQuiet = (): boolean => quiet;
+export const setQuiet = (value: boolean): void => void (quiet = value);
+
 const REDRAW_MS = 100;
 const LOG_MS = 10_000;
 const BAR_COLUMNS = 20;
@@ -78,6 +83,7 @@ export class Progress {
 
   /** Writes a separate line, such as a warning, above the bar. */
   note(line: string): void {
+    if (quiet) return;
     this.#clear();
     this.#output.write(`${safeLine(line)}\n`);
     if (this.#redraws) this.#show();
@@ -90,6 +96,7 @@ export class Progress {
   }
 
   #show(): void {
+    if (quiet) return;
     const output = this.#output;
     if (!this.#redraws) {
       output.write(`${this.#text('')}\n`);

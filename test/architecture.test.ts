@@ -121,7 +121,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^mysql2$/, 'reporting'],
   [/^(?:@prisma\/.*|prisma)$/, 'db'],
   [/^(?:bullmq|ioredis|node-cron)$/, 'service'],
-  [/^(?:commander|string-width)$/, 'cli'],
+  [/^(?:@bomb\.sh\/tab|commander|string-width)$/, 'cli'],
   [/^prom-client$/, 'service'],
   [/^(?:hono|@hono\/node-server)$/, 'service or dashboard or api'],
   [/^d3-\w+$/, 'dashboard'],

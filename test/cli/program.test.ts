@@ -152,7 +152,7 @@ function all(command: Command, path: readonly string[] = []): [readonly string[]
 
 const mirror = useMirror();
 /** Matches commands in messages, with up to two words. */
-const QUOTED = /`seller-mirror ([a-z-]+(?: [a-z-]+)?)/g;
+const QUOTED = /`seller-mirror ([a-z-]+(?: [a-z][a-z-]*)?)/g;
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Runs a command as this script, and returns what it prints on stderr. */

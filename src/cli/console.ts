@@ -68,18 +68,6 @@ export async function printResult(
   await (json === true ? printJson(value) : print(text()));
 }
 
-/** Prints rows as JSON or as a table, which is paged if the command has `--no-pager`; `none` if there are no rows. */
-export async function printList(
-  { json, pager = false }: { readonly json?: boolean; readonly pager?: boolean },
-  rows: readonly unknown[],
-  none: string,
-  tableOf: (look: Look) => string,
-): Promise<void> {
-  if (json === true) await printJson(rows);
-  else if (rows.length > 0) await printPaged([tableOf(stdoutLook())], { pager });
-  else await print(none);
-}
-
 /** The name of the user who runs this command. */
 export function userName(): string {
   try {

@@ -20,7 +20,7 @@ import {
 } from './options.js';
 import { json, safeJson, withColumnNames } from './output/formats.js';
 import { pairs, sections } from './output/table.js';
-import { type Look, paint, safeLine, safeLines } from './output/text.js';
+import { type Look, markOf, paint, safeLine, safeLines } from './output/text.js';
 import { ownCommand } from './own-command.js';
 
 /** Rows of a part; pages and other commands have the rest. */
@@ -184,18 +184,9 @@ function jsonOf<Found>(
   return `${text.slice(0, -'\n}\n'.length)},\n  ${safeJson(members.join(',\n  '))}\n}\n`;
 }
 
-const MARKS = {
-  bad: ['✗', 'red'],
-  warn: ['!', 'yellow'],
-  good: ['✓', 'green'],
-  busy: ['·', 'dim'],
-  quiet: ['·', 'dim'],
-} as const;
-
 function noticeLine({ tone, text, remedy }: Notice, look: Look): string {
-  const [mark, style] = MARKS[tone];
   const more = remedy === undefined ? '' : `  → ${safeLine(remedy)}\n`;
-  return `${paint(style, mark, look)} ${safeLine(text)}\n${more}`;
+  return `${markOf(tone, look)} ${safeLine(text)}\n${more}`;
 }
 
 interface ActionOptions extends CommonOptions {
@@ -265,7 +256,7 @@ async function perform<Row, Found, Source>(
   await printResult(
     options,
     done.json ?? { done: done.text },
-    () => `${paint('green', '✓', stdoutLook())} ${safeLines(done.text)}\n`,
+    () => `${markOf('good', stdoutLook())} ${safeLines(done.text)}\n`,
   );
 }
 

@@ -3,15 +3,13 @@ import type { Progress as JobProgress, RunReport } from '../catalogue/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
 import { bytes, count, plural, duration } from '../domain/text.js';
-import { type Look, paint, safeLine } from './output/text.js';
-
-const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
+import { toneOf } from '../listing/listing.js';
+import { type Look, markOf, paint, safeLine } from './output/text.js';
 
 export function runLines(report: RunReport, look: Look): string {
   const { state, sellerId, warnings, held, problem, runId } = report;
-  const [mark, colour] = MARKS[state];
   return [
-    `${paint(colour, mark, look)} ${safeLine(sellerId)} · ${describe(report)}`,
+    `${markOf(toneOf(state), look)} ${safeLine(sellerId)} · ${describe(report)}`,
     ...warnings.map((warning) => paint('yellow', `  ${safeLine(warning)}`, look)),
     ...(held === null ? [] : [`  → ${heldRemedy(runId)}`]),
     ...(problem === null ? [] : [`  → ${safeLine(problem.remedy)}`]),

@@ -353,5 +353,5 @@ function feedJson({ name, place, delay, deliveredAt, failures, problem, views }:
 
 /** How the schedules of a paused seller start again. */
 export function howToResume(seller: string): string {
-  return `press Resume on the page of ${seller} in the dashboard`;
+  return `\`seller-mirror sellers resume ${seller}\`, or Resume on its page in the dashboard`;
 }

@@ -91,7 +91,7 @@ it('sellers are paused, resumed and asked for by command as on their page', asyn
   expect(await printed(['sellers', 'pause', 'first'], env)).toContain('schedules skip it');
   expect((await run(['sellers', 'pause', 'first'], env)).stderr).toMatch(/there is nothing to do/);
   expect(await printed(['sellers', 'show', 'first'], env)).toMatch(
-    /^seller first · first · paused · [^]*\n· paused by .*; schedules skip this seller\n[^]*sellers resume first {2}to let/,
+    /^seller first · first · paused · [^]*\n– paused by .*; schedules skip this seller\n[^]*sellers resume first {2}to let/,
   );
   expect(await printed(['sellers', '--state', 'paused', '--format', 'ndjson'], env)).toMatch(
     /^\{"seller_id":"first"[^\n]*\n$/,

@@ -192,7 +192,7 @@ describe('the state of a copy', () => {
     ['of a paused seller', async () => {
       await storeSeller('main', 'succeeded', { hoursAgo: 27 });
       await park('main', 'paused', 'paused by ada');
-    }, /^– main · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d s ago): paused by ada; schedules skip[^]*remedy +press Resume on the page of main/, 'paused', false],
+    }, /^– main · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d s ago): paused by ada; schedules skip[^]*remedy +`seller-mirror sellers resume main`, or Resume on its page/, 'paused', false],
     ['of a stopped seller', async () => {
       await storeSeller('main', 'succeeded', { hoursAgo: 2 });
       await park('main', 'refused', 'the marketplace refused the API key', '1');

@@ -9,7 +9,7 @@ import type { Format } from '../../codes/lists/types.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { usageError } from '../errors.js';
 import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
-import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
+import { DECIMAL_COMMA, outOption, type OutOptions } from '../out-file.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { ownCommand } from '../own-command.js';
 import { type KnownPurchase, supportAt } from '../../codes/known-code.js';
@@ -123,13 +123,14 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions,
 }
 
 /** Options of commands that wait for verdicts. */
-export const VERDICT_OPTIONS: readonly Option[] = [
+export const VERDICT_OPTIONS: readonly (Option | 'quiet')[] = [
+  'quiet',
   ...FAIL_OPTIONS,
   new Option('--confirm-after <time>').argParser(parseWait).hideHelp(),
-  new Option('--out <file>', 'write the result to this file at the end; - is stdout'),
+  ...outOption('write the result to this file at the end; - is stdout'),
   new Option(
     '--format <format>',
-    'format of the result (default: by the ending of --out, else csv)',
+    'format of the result (default: by the ending of the file, else csv)',
   ).choices(RESULT_FORMATS),
   DECIMAL_COMMA,
 ];

@@ -36,7 +36,7 @@ import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { addListing } from '../listing.js';
-import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
+import { checkDestination, destinationOf, formatOfFile, outOption, STDOUT } from '../out-file.js';
 import { safeLine } from '../output/text.js';
 import { count } from '../../domain/text.js';
 import { AUDITS } from '../../codes/audits-listing.js';
@@ -80,8 +80,8 @@ export function add(program: Command): void {
     examples: ['seller-mirror audits cancel 12'],
     options: ['json', 'seller'],
   }).action(appAction('store', cancel));
-  const format = new Option('--format <format>', 'by default the ending of --out, else csv');
-  describeCommand(withNumber('export').option('--out <file>', 'the file; - is stdout', STDOUT), {
+  const format = new Option('--format <format>', 'by default the ending of the file, else csv');
+  describeCommand(withNumber('export'), {
     summary: 'write the result of an audit',
     about:
       'Writes the list of an audit, in its order and with its own columns, plus the verdict on each code. Also works before the audit ends. A file appears only when it is complete.',
@@ -90,7 +90,11 @@ export function add(program: Command): void {
       'seller-mirror audits export 12 --out result.csv',
       `seller-mirror audits export 12 --format ndjson | jq -r 'select(.verdict == "invalid").code'`,
     ],
-    options: [format.choices(RESULT_FORMATS), 'decimalComma', 'json', 'seller'],
+    options: [
+      ...outOption('the file; - is stdout', STDOUT),
+      format.choices(RESULT_FORMATS),
+      ...(['decimalComma', 'json', 'seller'] as const),
+    ],
   }).action(appAction('store', exportAudit));
 }
 

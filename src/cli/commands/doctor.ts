@@ -27,7 +27,7 @@ import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
-import { paint, safeLine } from '../output/text.js';
+import { markOf, safeLine } from '../output/text.js';
 import { plural } from '../../domain/text.js';
 import { openDb, type Db } from '../../db/db.js';
 import { chosenSellers, describeCommand, type CommonOptions } from '../options.js';
@@ -131,7 +131,7 @@ interface StoreFound {
 }
 
 /** Checks the store. Does not create a missing database. */
-export async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
+async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
   const { databaseUrl, dataDir } = config;
   let url = databaseUrl?.reveal() ?? null;
   const space = url === null ? [await diskSpace(dataDir)] : [];
@@ -263,16 +263,15 @@ async function checkAlerts(config: Config, db: Db | null, signal: AbortSignal): 
   return checks;
 }
 
-const MARKS = { ok: ['✓', 'green'], warning: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
+const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
 
 function checkLines(
   { seller, result, text, remedy, details = [] }: Check,
   { verbose = false }: DoctorOptions,
 ): string {
   const look = stdoutLook();
-  const [mark, colour] = MARKS[result];
   const about = seller === null ? '' : `${safeLine(seller)} · `;
-  const head = `${paint(colour, mark, look)} ${about}${safeLine(text)}\n`;
+  const head = `${markOf(TONES[result], look)} ${about}${safeLine(text)}\n`;
   const more = verbose ? details.map((line) => `  - ${safeLine(line)}\n`).join('') : '';
   return remedy === null ? head + more : `${head}${more}  → ${safeLine(remedy)}\n`;
 }

@@ -178,7 +178,7 @@ export function takeOverFeed(
 }
 
 /** What a take-over did, for a person. */
-export function takeOverText({ name, place }: FeedConfig, views: readonly string[]): string {
+function takeOverText({ name, place }: FeedConfig, views: readonly string[]): string {
   return views.length === 0
     ? `✓ ${name} · ${safeLine(place)} · no other store fills these tables\n`
     : `✓ ${name} · ${safeLine(place)} · this store now fills ${views.join(', ')}\n`;

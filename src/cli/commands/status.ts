@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import { describeWide } from '../../catalogue/changes.js';
 import { count, age } from '../../domain/text.js';
-import { stateWord, type Tone, toneOf } from '../../listing/listing.js';
+import { stateWord, toneOf } from '../../listing/listing.js';
 import {
   type FeedCard,
   howToResume,
@@ -12,12 +12,13 @@ import {
   statusJson,
 } from '../../service/board.js';
 import type { Need } from '../../service/needs.js';
+import { nextTimes } from '../../service/sellers-resource.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, readSettings, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { pairs } from '../output/table.js';
-import { type Look, paint, safeLine, type Style } from '../output/text.js';
+import { type Look, markOf, safeLine } from '../output/text.js';
 import { withRunnableCommands } from '../own-command.js';
 
 interface StatusOptions extends CommonOptions {
@@ -71,18 +72,9 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
 const NO_SELLER =
   'No seller is configured, and none was ever mirrored: set MARKETPLACE_URL and MARKETPLACE_API_KEY, then run `seller-mirror sync`.\n';
 
-const MARKS: Readonly<Record<Tone, readonly [mark: string, style: Style]>> = {
-  good: ['✓', 'green'],
-  busy: ['…', 'green'],
-  quiet: ['–', 'yellow'],
-  warn: ['!', 'yellow'],
-  bad: ['✗', 'red'],
-};
-
 /** The mark of a state, and the name of what is in it with the state's word. */
 function headLine(state: string, name: string, more: string, look: Look): string {
-  const [mark, style] = MARKS[toneOf(state)];
-  return `${paint(style, mark, look)} ${safeLine(name)} · ${stateWord(state)}${more}\n`;
+  return `${markOf(toneOf(state), look)} ${safeLine(name)} · ${stateWord(state)}${more}\n`;
 }
 
 /** Formats the texts that are not empty, and what needs a person. */
@@ -97,9 +89,8 @@ function details(
     ...needs.flatMap(({ tone, since, runId, source, text, remedy }) => {
       const when = since === null ? '' : age(since, now);
       const where = [when, runId === null ? '' : `run ${runId}`, source].filter(Boolean).join(', ');
-      const [mark] = MARKS[tone];
       return [
-        ['needs you', `${mark} ${where === '' ? text : `${where}: ${text}`}`],
+        ['needs you', `${markOf(tone, PLAIN)} ${where === '' ? text : `${where}: ${text}`}`],
         ['remedy', remedy],
       ] as const;
     }),
@@ -149,6 +140,9 @@ function detailsOf(seller: SellerCard, now: Date): Readonly<Record<string, strin
   };
 }
 
+/** `pairs` makes its values safe, so that they can't be coloured. */
+const PLAIN: Look = { columns: null, colour: false };
+
 const LABELS = {
   sync: 'schedule',
   account: 'account only',
@@ -157,29 +151,13 @@ const LABELS = {
 } as const;
 
 /** `0 2 * * * (Europe/Berlin): Sun 22 Nov 02:00, Mon 23 Nov 02:00, Tue 24 Nov 02:00`. */
-function scheduleText({ cron, timeZone, next, obstacle }: ScheduleCard): string {
-  const format = formatOf(timeZone);
-  const times = next.map((at) => format.format(at).replaceAll(',', ''));
+function scheduleText(schedule: ScheduleCard): string {
+  const { cron, timeZone, obstacle } = schedule;
   const when =
     obstacle === null
-      ? times.join(', ') || 'never'
+      ? nextTimes(schedule) || 'never'
       : OBSTACLES[obstacle].filter((part) => part !== null).join('; ');
   return `${cron} (${timeZone}): ${when}`;
-}
-
-const formats = new Map<string, Intl.DateTimeFormat>();
-
-/** Kept, because making one takes longer than all else that is shown of a seller. */
-function formatOf(timeZone: string): Intl.DateTimeFormat {
-  const known = formats.get(timeZone);
-  if (known !== undefined) return known;
-  const format = new Intl.DateTimeFormat('en-GB', {
-    timeZone,
-    ...({ weekday: 'short', day: 'numeric', month: 'short' } as const),
-    ...({ hour: '2-digit', minute: '2-digit' } as const),
-  });
-  formats.set(timeZone, format);
-  return format;
 }
 
 function feedLines(feed: FeedCard, now: Date, look: Look): string {

@@ -144,6 +144,20 @@ export function paint(style: Style, text: string, look: Look): string {
   return look.colour ? styleText(style, text, { validateStream: false }) : text;
 }
 
+const MARKS = {
+  good: ['✓', 'green'],
+  busy: ['…', 'green'],
+  quiet: ['–', 'yellow'],
+  warn: ['!', 'yellow'],
+  bad: ['✗', 'red'],
+} as const;
+
+/** The mark at the beginning of a line, by how good or bad it is. */
+export function markOf(tone: keyof typeof MARKS, look: Look): string {
+  const [mark, style] = MARKS[tone];
+  return paint(style, mark, look);
+}
+
 /** Formats a time in UTC for a column. On a terminal: the day, or the time of today. Elsewhere: both. */
 export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
   const text = moment(at);

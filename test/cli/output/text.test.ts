@@ -36,9 +36,6 @@ describe('a table', () => {
     expect(table(ROWS, COLUMNS, PIPE)).toBe(
       ['name        price  note', 'Short           5  n', '价格 theme   1200', ''].join('\n'),
     );
-  });
-
-  it('has a header even without rows', () => {
     expect(table([], COLUMNS, PIPE)).toBe('name  price  note\n');
   });
 
@@ -100,14 +97,10 @@ describe('a table', () => {
     );
   });
 
-  it('is not cut in a pipe', () => {
-    const name = 'x'.repeat(500);
-    expect(table([{ name, price: 1, note: '' }], COLUMNS, PIPE)).toContain(name);
-  });
-
-  it('cuts cells of megabytes before measuring them', () => {
-    const rows = [{ name: 'x'.repeat(16_000_000), price: 1, note: 'n' }];
-    expect(table(rows, COLUMNS, { columns: 40, colour: false }).length).toBeLessThan(100);
+  it('is not cut in a pipe; on a terminal, cells of megabytes are cut before they are measured', () => {
+    const row = (length: number) => [{ name: 'x'.repeat(length), price: 1, note: 'n' }];
+    expect(table(row(500), COLUMNS, PIPE)).toContain('x'.repeat(500));
+    expect(table(row(16_000_000), COLUMNS, terminal(40)).length).toBeLessThan(100);
   });
 
   it('fits any terminal, as a table or as records, and shows every row', () => {
@@ -192,13 +185,10 @@ describe('safe text', () => {
     expect(safeLine(text)).toBe(expected);
   });
 
-  it('of several lines keeps its line ends', () => {
-    expect(safeLines(`a\tb\r\n${ESC}[1mc`)).toBe('a  b\nc');
-  });
-
-  it('keeps letters of any language and emoji', () => {
+  it('keeps letters of any language, emoji and, of several lines, their ends', () => {
     const text = 'Größe 价格 السعر 👩‍👩‍👧 é';
     expect(safeLine(text)).toBe(text);
+    expect(safeLines(`a\tb\r\n${ESC}[1mc`)).toBe('a  b\nc');
   });
 
   it('never contains a control character', () => {
@@ -215,23 +205,14 @@ describe('safe text', () => {
 describe('the width of text', () => {
   it('is that of string-width, also for the characters that skip it', () => {
     const letters = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code));
-    const others = letters.filter((letter) => width(letter) !== stringWidth(letter));
-    expect(others).toEqual([]);
+    expect(letters.filter((letter) => width(letter) !== stringWidth(letter))).toEqual([]);
+    expect(['abc', '价格', '👩‍👩‍👧', 'e\u0301'].map(width)).toEqual([3, 4, 2, 1]);
+    // In a time that grows with its length, not with the square of it.
+    expect(width('日本語'.repeat(300_000))).toBe(1_800_000);
   });
 
-  it.each([
-    ['abc', 3],
-    ['价格', 4],
-    ['👩‍👩‍👧', 2],
-    ['e\u0301', 1],
-  ])('of %s is %i', (text, columns) => {
-    expect(width(text)).toBe(columns);
-  });
-});
-
-describe('the width of long text', () => {
   it.each(['👩‍👩‍👧', 'e\u0301', '价', '🇩🇪🇫🇷', '\u001B[31m价\u001B[39m'])(
-    'is that of its parts, wherever %s is in it',
+    'is that of its parts in long text, wherever %s is in it',
     (character) => {
       for (let place = 985; place <= 1005; place++) {
         const text = `${'a'.repeat(place)}${character}${'语'.repeat(1_500)}`;
@@ -239,10 +220,6 @@ describe('the width of long text', () => {
       }
     },
   );
-
-  it('takes a time that grows with its length, not with the square of it', () => {
-    expect(width('日本語'.repeat(300_000))).toBe(1_800_000);
-  });
 });
 
 describe('cut text', () => {
@@ -251,6 +228,7 @@ describe('cut text', () => {
     expect(cut('abcdef', 5)).toBe('abcd…');
     expect(cut('价格价格', 4)).toBe('价…');
     expect(cut('ab', 0)).toBe('');
+    expect(cut('x'.repeat(16_000_000), 5)).toBe('xxxx…');
   });
 
   it('is never too wide and never ends in half a character', () => {
@@ -263,10 +241,6 @@ describe('cut text', () => {
         if (width(safe) <= columns) expect(out).toBe(safe);
       }),
     );
-  });
-
-  it('may have been megabytes long, which are not measured', () => {
-    expect(cut('x'.repeat(16_000_000), 5)).toBe('xxxx…');
   });
 });
 

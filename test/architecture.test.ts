@@ -376,6 +376,7 @@ describe('tests', () => {
     'marketplace',
     'reporting',
     'service',
+    'simulator',
   ];
   /** What people and programs can reach. */
   const DOORS =

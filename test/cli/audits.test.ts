@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import {
   cellsOf,
   codesMarket,
@@ -31,12 +30,20 @@ describe('audits', () => {
     const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
     expect(JSON.parse(await printed(['audits', 'list', '--json'], env))).toMatchObject(audits);
     expect(await printed(['audits', 'list'], env)).toMatch(/ running /);
+    await mirror().rows(`UPDATE mirror.audits SET problem = 'the key is refused'`);
+    const shown = await printed(['audits', 'show', id], env);
+    expect(shown).toMatch(/^audit \d+ · main · list-\d+\.csv · unfinished\n✗ the key is refused\n/);
+    expect(shown).toMatch(/\nlines +31\nlines without a code +1\ncodes +30\n/);
+    expect(shown).toContain('Read as csv, because its name ends in "csv".\n');
+    expect(shown).toContain(`audits resume ${id}`);
     expect(JSON.parse(await printed(['audits', 'show', id, '--json'], env))).toMatchObject({
       audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
     });
-    await ensureSeller(mirror().db, 'other', 'other.example');
+    await mirror().rows(
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('other', 'other.example')`,
+    );
     expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
       `error: there is no audit ${id} of this seller\n  → \``,
     );
@@ -78,7 +85,8 @@ describe('audits', () => {
     const own = String.raw`\n  → .*\`seller-mirror`;
     const notFound = 2;
     for (const [args, next, status] of [
-      [['audits', 'show', '999999'], 'audits list', notFound],
+      [['audits', 'show', '999999'], 'audits', notFound],
+      [['audits', 'export', '999999'], 'audits list', notFound],
       [['codes', 'show', 'a-code'], 'codes check a-code', notFound],
       [['codes', 'show', '999999'], 'audits show 999999', notFound],
       [['audits', 'cancel', id], `audits export ${id}`, 1],
@@ -164,7 +172,7 @@ describe('audits', () => {
   it('stay cancelled until they are resumed', async () => {
     const { env, id } = await unfinished();
     const cancelled = await printed(['audits', 'cancel', id], env);
-    expect(cancelled).toContain('30 codes not checked yet · cancelled');
+    expect(cancelled).toMatch(/audit \d+ is cancelled: 30 codes not checked yet\n/);
     expect(await printed(['audits', 'show', id], env)).toContain('· cancelled\n');
     const resumed = await printed(['audits', 'resume', id, '--json'], env);
     expect(JSON.parse(resumed)).toMatchObject({ audit: { state: 'finished', pending: 0 } });

@@ -92,7 +92,7 @@ describe('an audit that was stopped', () => {
     expect(shown.stdout).toMatch(
       new RegExp(`^audit ${id} · main · list-\\d+\\.csv · unfinished\n`),
     );
-    expect(shown.stdout).toContain(`audits resume ${id}\n`);
+    expect(shown.stdout).toContain(`audits resume ${id}`);
     await expectResumes(sim, codes);
   });
 
@@ -280,7 +280,7 @@ describe('the result of an audit that was stopped', () => {
     await worker.ended;
     const shown = await run(['audits', 'show', id], env);
     expect(shown.stdout).toMatch(/\nresult +will be in .*\/result\.json\n/);
-    expect(shown.stdout).toContain(`audits resume ${id}\n`);
+    expect(shown.stdout).toContain(`audits resume ${id}`);
     expect((await run(hint, env)).code).toBe(0);
     expect(JSON.parse(readFileSync(join(place, 'result.json'), 'utf8'))).toHaveLength(120);
   });

@@ -231,7 +231,7 @@ describe('a remedy', () => {
 
   it('names commands in the same way for wrong usage', async () => {
     const local = linkTo('other/node_modules/.bin/seller-mirror');
-    expect(await stderrOf(local, ['audits', 'show', 'x'])).toContain(
+    expect(await stderrOf(local, ['audits', 'export', 'x'])).toContain(
       '`npx seller-mirror audits list` shows them',
     );
     expect(await stderrOf(local, ['sync', 'item'])).toContain(

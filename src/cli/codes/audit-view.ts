@@ -1,9 +1,9 @@
 import type { CheckCost } from '../../codes/progress.js';
 import { moment } from '../../domain/moment.js';
-import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
+import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { pairs, sections, type TableCell } from '../output/table.js';
-import { type Look, paint, safeLine, type Style } from '../output/text.js';
+import { pairs, type TableCell } from '../output/table.js';
+import { type Look, paint, safeLine } from '../output/text.js';
 import { count, plural, age, duration } from '../../domain/text.js';
 import { fieldsOf } from '../listing.js';
 import { ownCommand } from '../own-command.js';
@@ -14,95 +14,10 @@ import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { supportAt } from '../../codes/known-code.js';
 import { isInvalid } from '../../codes/rules.js';
 import { verdictFigures } from '../../codes/progress.js';
-import { countRepeated } from '../../codes/enter-list.js';
+import { CHECK_AGAIN, unprovenTexts } from '../../codes/audits-resource.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
 import { answerColumns, type Answer } from '../../codes/result.js';
-
-const STYLES: Readonly<Record<AuditState, Style | null>> = {
-  draft: null,
-  running: null,
-  finished: 'green',
-  cancelled: 'yellow',
-  failed: 'red',
-};
-
-function stateOf({ state, pending }: AuditProgress): string {
-  return state === 'running' && pending > 0 ? 'unfinished' : state;
-}
-
-interface AuditDetails {
-  readonly unproven: readonly UnprovenCount[];
-  /** Sentences about how the list was read. */
-  readonly reading: readonly string[];
-  /** Cost of the remaining codes; null if none remain or the seller is not configured. */
-  readonly costLeft: string | null;
-  /** Commands that continue or export the audit. */
-  readonly next: readonly string[];
-}
-
-/** Formats one audit for `audits show`. */
-export function auditDetails(
-  audit: AuditProgress,
-  { unproven, reading, costLeft, next }: AuditDetails,
-  look: Look,
-  now: Date,
-): string {
-  const { auditId, sellerId, source, createdAt, finishedAt, problem } = audit;
-  const style = STYLES[audit.state];
-  const state = style === null ? stateOf(audit) : paint(style, stateOf(audit), look);
-  const name = paint('bold', `audit ${auditId}`, look);
-  const lines: [string, TableCell][] = [
-    ['started', `${moment(createdAt)}, ${age(createdAt, now)}`],
-    ['finished', finishedAt === null ? null : `${moment(finishedAt)} (${took(audit)})`],
-    ...figures(audit),
-    ['remaining', costLeft],
-    ['result', resultText(audit, now)],
-    ['problem', problem],
-  ];
-  const parts = {
-    'how the list was read': reading.map(safeLine),
-    'why there is no verdict': unprovenLines(unproven),
-    'to continue': next.map(safeLine),
-  };
-  return [
-    `${[name, safeLine(sellerId), safeLine(source), state].join(' · ')}\n`,
-    pairs(
-      lines.filter(([, value]) => value !== null),
-      look,
-    ),
-    sections(parts, look),
-  ].join('');
-}
-
-function figures(audit: AuditProgress): [string, TableCell][] {
-  const { lines, rejected, codes, reused, valid, invalid, noLongerValid, unproven } = audit;
-  const { pending, apiCalls } = audit;
-  const repeated = countRepeated(audit);
-  const note = [
-    ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
-    ...(repeated > 0 ? [`${count(repeated)} with a code listed before`] : []),
-  ].join(', ');
-  return [
-    ['lines', `${count(lines)}${note === '' ? '' : ` (${note})`}`],
-    [
-      'codes',
-      `${count(codes)}${reused === 0 ? '' : ` (${count(reused)} checked recently enough)`}`,
-    ],
-    ['valid', count(valid)],
-    ['invalid', count(invalid)],
-    ['no longer valid', count(noLongerValid)],
-    ['unproven', count(unproven)],
-    ['not checked yet', pending === 0 ? null : count(pending)],
-    ['requests', count(apiCalls)],
-  ];
-}
-
-function resultText({ result }: AuditProgress, now: Date): string | null {
-  if (result === null) return null;
-  const { path, writtenAt } = result;
-  return writtenAt === null ? `will be in ${path}` : `${path}, written ${age(writtenAt, now)}`;
-}
 
 function took({ createdAt, finishedAt }: AuditProgress): string {
   return duration((finishedAt ?? createdAt).getTime() - createdAt.getTime());
@@ -139,7 +54,7 @@ export function summaryLines(
   const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, because no valid code was known → check again with --known-valid CODE`;
   const details = [
     effort(audit),
-    ...unprovenLines(unproven),
+    ...unprovenTexts(unproven).map(safeLine),
     ...(accountProven === 0 ? [] : [weakProof]),
     ...(problem === null ? [] : [safeLine(problem)]),
     ...nextLines(audit, written),
@@ -181,10 +96,6 @@ function nextLines(audit: AuditProgress, written: string | null): string[] {
     ...(state === 'finished' && unproven > 0 ? [`→ ${CHECK_AGAIN}`] : []),
   ];
 }
-
-/** The remedy for unproven codes of a finished audit. */
-export const CHECK_AGAIN =
-  'check the list again with --max-age 7d, which checks only codes without a verdict';
 
 export function exitCodeOfAudit(
   { state, valid, invalid, noLongerValid, unproven, rejected }: AuditProgress,
@@ -292,14 +203,4 @@ function replyText({ httpStatus, message }: Answer): string {
   const quoted = message === null || message === '' ? null : JSON.stringify(message);
   const parts = [httpStatus, quoted].filter((part) => part !== null);
   return parts.length === 0 ? '' : ` (${parts.join(' ')})`;
-}
-
-/** Formats why codes have no verdict, and what to do; the most frequent reason first. */
-export function unprovenLines(groups: readonly UnprovenCount[]): readonly string[] {
-  return [...groups]
-    .sort((a, b) => b.codes - a.codes)
-    .map(
-      ({ reason, codes }) =>
-        `${plural(codes, 'code')}: ${safeLine(whyUnproven(reason))} → ${unprovenRemedy(reason)}`,
-    );
 }

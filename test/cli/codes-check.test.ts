@@ -8,7 +8,6 @@ import {
   codesMarket,
   codesOf,
   fileWith,
-  folder,
   freePath,
   isValid,
   run,
@@ -150,17 +149,6 @@ describe('codes check of a list', () => {
     for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
   });
 
-  it('says which form of a code was valid, if look-alike characters were denied', async () => {
-    const { sim, env } = await market();
-    const [, good = ''] = codesOf(sim, 2);
-    const fullwidth = String.fromCharCode(good.charCodeAt(0) + 0xfee0) + good.slice(1);
-    const out = freePath('csv');
-    const { code, stderr } = await check([fileWith(`code\n${fullwidth}`), '--out', out], env);
-    expect(code, stderr).toBe(0);
-    const [, row] = cellsOf(readFileSync(out, 'utf8'));
-    expect(row?.slice(0, 3)).toEqual([fullwidth, 'valid', `valid as ${good}`]);
-  });
-
   it('warns if no valid code is known, and counts the verdicts proven by account details alone', async () => {
     const { sim, env } = await market();
     const list = fileWith('code\nmade-up-1\nmade-up-2');
@@ -300,21 +288,6 @@ describe('codes check of a list', () => {
     for (const table of ['audits', 'audit_entries', 'purchase_codes', 'sellers']) {
       expect(await count(`mirror.${table}`), table).toBe(0);
     }
-  });
-
-  it('keeps the byte order mark of a list, except in JSON', async () => {
-    const { sim, env } = await market();
-    const list = fileWith(`\uFEFFname;code\r\nJürgen;${codesOf(sim, 2)[1]}\r\n`);
-    const out = freePath('csv');
-    const { stdout } = await check([list, '--out', out], env);
-    const id = /^✓ audit (\d+) /.exec(stdout)?.[1] ?? '';
-    const printed = await check([list, '--out', '-'], env);
-    const exported = await run(['audits', 'export', id], env);
-    for (const text of [readFileSync(out, 'utf8'), printed.stdout, exported.stdout]) {
-      expect(text).toMatch(/^\uFEFFname;code;verdict;.*\r\nJürgen;\w+;valid;/);
-    }
-    const json = await run(['audits', 'export', id, '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject([{ name: 'Jürgen' }]);
   });
 
   it('reads from a pipe and writes only the result to one', async () => {
@@ -624,8 +597,6 @@ describe('wrong usage of codes check', () => {
 
   it.each([
     ['a missing column', () => [list(), '--column', 'codes'], /there is no column "codes"/],
-    ['a folder', () => [folder()], /is a folder, not a file/],
-    ['an empty list', () => [fileWith('', 'txt')], /the list is empty/],
     [
       'a result that would replace a folder',
       () => {

@@ -3,7 +3,7 @@ import { readSheet } from 'read-excel-file/node';
 import { expect, it } from 'vitest';
 import { coloursOf, inline, partsOf, sheetOf, workbookFiles, zipOf } from '../codes/lists/zip.js';
 import { useMirror } from '../support/mirror.js';
-import { codesMarket, codesOf, freePath, run, settings } from './support.js';
+import { codesMarket, codesOf, fileWith, freePath, run, settings } from './support.js';
 
 const mirror = useMirror();
 
@@ -36,6 +36,24 @@ it('the result of a workbook keeps its prices, dates and other sheets, also when
     for (const cells of [first, second]) expect(String(cells[4]).length).toBeLessThanOrEqual(60);
     expect(await readSheet(bytes, 'Notes')).toEqual([['keep me']]);
   }
+});
+
+it('the result of a list as a workbook is a list that can be checked again, with its texts as they were', async () => {
+  const sim = await codesMarket(mirror());
+  const env = settings(mirror().databaseUrl, sim.url);
+  const [, good = ''] = codesOf(sim, 2);
+  const out = freePath('xlsx');
+  const list = fileWith(`verdict,code,note\n1.0,${good},=cmd()\n0042,made-up-1,\n`);
+  const { code, stderr } = await run(['codes', 'check', list, '--out', out], env);
+  expect(code, stderr).toBe(0);
+  const [names = [], first = [], second = []] = await readSheet(readFileSync(out));
+  expect(names.slice(0, 5)).toEqual(['verdict', 'code', 'note', 'verdict_2', 'reason']);
+  expect(first.slice(0, 4)).toEqual(['1.0', good, '=cmd()', 'valid']);
+  expect(first[names.indexOf('price')]).toEqual(expect.any(Number));
+  expect(first[names.indexOf('purchased_at')]).toEqual(expect.any(Date));
+  expect(second.slice(0, 4)).toEqual(['0042', 'made-up-1', null, 'invalid']);
+  const again = await run(['codes', 'check', out, '--dry-run'], env);
+  expect(again.stderr).toContain('2 lines: 2 codes to check');
 });
 
 const SHEET = 'xl/worksheets/sheet1.xml';

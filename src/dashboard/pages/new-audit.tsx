@@ -13,6 +13,7 @@ import {
 } from '../../codes/drafts-store.js';
 import {
   codesToCheck,
+  costOf,
   enterLists,
   measureLists,
   reportOf,
@@ -21,8 +22,7 @@ import {
 import { doubtOf } from '../../codes/lists/doubt.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List } from '../../codes/lists/types.js';
-import { checkCost } from '../../codes/progress.js';
-import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
+import { readKnownValid } from '../../codes/situation-store.js';
 import type { SellerConfig } from '../../config/index.js';
 import { pruneDrafts } from '../../db/prune.js';
 import { hostName } from '../../domain/address.js';
@@ -215,16 +215,14 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
       const list = await listOf(draft, signal);
       const { blankLines, firstRejected, notes } = reportOf([list]);
       const known = await readKnownValid(db, sellerId, null, KNOWN_CODES_SAMPLE);
-      const foundEver = await readFoundEver(db, sellerId);
       const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
-      const calls = { toCheck: codesToCheck(size), requestsPerMinute, foundEver };
       const skipped = blankLines === 0 ? [] : [`${plural(blankLines, 'blank line')} skipped.`];
       const reading = {
         sentences: [...list.layout.reasons, ...notes, ...skipped],
         columns: list.layout.columns,
         rejected: firstRejected,
         ...{ size, requestsPerMinute },
-        cost: checkCost(calls, db.clock.now()),
+        cost: await costOf(db, seller, codesToCheck(size)),
         doubt: doubtOf(
           list,
           known.map(({ form }) => form),

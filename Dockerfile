@@ -5,7 +5,7 @@ FROM node:22-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN --mount=type=cache,target=/npm npm ci --cache /npm --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json tsconfig.types.json prisma.config.ts ./
+COPY tsconfig.json tsconfig.build.json prisma.config.ts ./
 COPY scripts scripts
 COPY prisma prisma
 COPY src src

@@ -1,3 +1,4 @@
+/// <reference types="node" />
 'use strict';
 // Runs on any version of Node, before any other file is loaded. A Node that is too old gets a clear message.
 var version = process.versions.node.split('.');

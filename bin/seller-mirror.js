@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+/// <reference types="node" />
 // Committed as an executable file: what the compiler writes to dist is not executable.
 import { existsSync } from 'node:fs';
 

@@ -1,5 +1,5 @@
 /**
- * Builds dist/ from src/: JavaScript with source maps, and the declarations that the package's exports need.
+ * Builds dist/ from src/: JavaScript with source maps. `scripts/types.mjs` adds the types of the package.
  * `--if-old`: only if a source is newer, and in spite of type errors, which `npm run types` reports.
  * dist/ is replaced by renaming, so that programs and tests beside it never see a partial one.
  */
@@ -46,7 +46,6 @@ function build() {
     run('typescript/bin/tsc', ['-p', project, '--outDir', folder], ifOld);
   try {
     compile('tsconfig.build.json', fresh);
-    compile('tsconfig.types.json', fresh);
     compile('src/dashboard/client', join(fresh, 'dashboard/client'));
     cpSync('src/dashboard/styles.css', join(fresh, 'dashboard/styles.css'));
     if (existsSync('dist')) renameSync('dist', old);

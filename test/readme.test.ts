@@ -1,51 +1,45 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, readFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
-import { SETTINGS } from '../src/config/index.js';
-import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
-import { Secret } from '../src/domain/secret.js';
-import type { Config } from '../src/config/index.js';
-import type { Board } from '../src/service/board.js';
-import { NEED_KINDS } from '../src/service/needs.js';
-import { alertId, deliverAlert } from '../src/service/alerts/alerts.js';
-import { insertAlert } from '../src/service/alerts/alerts-store.js';
-import { alertKind } from '../src/service/alerts/content.js';
-import type { Alert } from '../src/catalogue/types.js';
-import { performMirrorTask } from '../src/catalogue/mirror-task.js';
 import {
   accountEndpoint,
   itemEndpoint,
   listEndpoint,
   validationEndpoint,
 } from '../src/marketplace/endpoints.js';
-import { seededCatalogue } from '../src/simulator/index.js';
-import { createMetrics } from '../src/service/metrics.js';
-import { startHealthServer } from '../src/service/health.js';
-import { createWebhook } from '../src/service/alerts/webhook.js';
-import { folder as folderOnDisk, run } from './cli/support.js';
-import { useFolder } from './config/folder.js';
+import { marketOf, printed, run, start } from './cli/support.js';
+import { parseExposition } from './service/exposition.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
-import { KEY, never, useMirror } from './support/mirror.js';
-import { enterAudit } from '../src/codes/enter-store.js';
-import { requestFeedViews, markFeedStale } from '../src/reporting/feeds-store.js';
-import { parseExposition } from './service/exposition.js';
+import { KEY, useMirror } from './support/mirror.js';
+import { until } from './support/until.js';
 
 const whole = await program();
 
 const root = new URL('../', import.meta.url);
 const textOf = (path: string): string => readFileSync(new URL(path, root), 'utf8');
-/** README, CONTRIBUTING and all pages of docs, as one text. */
-const readme = [
-  ...['README.md', 'CONTRIBUTING.md'],
-  ...readdirSync(new URL('docs/', root)).map((page) => `docs/${page}`),
-]
-  .filter((path) => path.endsWith('.md'))
+const PAGES = [
+  ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
+  ...readdirSync(new URL('docs/', root))
+    .filter((page) => page.endsWith('.md'))
+    .map((page) => `docs/${page}`),
+];
+/** All pages but the history of changes, as one text. */
+const readme = PAGES.filter((page) => page !== 'CHANGELOG.md')
   .map(textOf)
   .join('\n');
 
@@ -196,10 +190,28 @@ describe('docs/marketplace-api.md', () => {
   });
 });
 
-describe('the settings in README', () => {
-  const folder = useFolder();
+/** A folder that the test works in, removed when it ends. */
+function workFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-readme-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
 
+interface Report {
+  readonly settings: readonly { readonly name: string }[];
+  readonly sellers: readonly { readonly seller_id: string }[];
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** What `config` says in a folder. */
+async function configIn(cwd: string, env: Readonly<Record<string, string>> = {}): Promise<Report> {
+  return JSON.parse((await run(['config', '--json'], env, { cwd })).stdout) as Report;
+}
+
+describe('the settings in README', () => {
   it('are set up by steps that never leave a secret readable by others', async () => {
+    const cwd = workFolder();
     const [steps = ''] = blocks('sh').filter((text) => text.includes('cp .env.example'));
     const setUp = steps.slice(0, steps.indexOf('npx seller-mirror'));
     // Acts like an editor: keeps the mode of a file, and makes new files readable for all.
@@ -207,37 +219,35 @@ describe('the settings in README', () => {
       for file; do
         case "$file" in
           .env) echo 'MARKETPLACE_URL=https://a.example
-MARKETPLACE_API_KEY_FILE=main.key
-SECOND_KEY=${KEY}' > .env ;;
+MARKETPLACE_API_KEY_FILE=main.key' > .env ;;
           *) echo ${KEY} > "$file" ;;
         esac
         ls -l "$file" | cut -c 1-10
       done
     }`;
-    const cwd = folderOnDisk();
     cpSync(new URL('.env.example', root), join(cwd, '.env.example'));
     const script = ['umask 022', editor, setUp].join('\n');
-    const options = { cwd, encoding: 'utf8' } as const;
-    const modes = execFileSync('bash', ['-ec', script], options);
+    const modes = execFileSync('bash', ['-ec', script], { cwd, encoding: 'utf8' });
     expect(modes).toBe('-rw-------\n-rw-------\n');
-    const { code, stdout } = await run(['config', '--json'], {}, { cwd });
-    expect(JSON.parse(stdout)).toMatchObject({ problems: [], warnings: [] });
-    expect(code).toBe(0);
+    expect(await configIn(cwd)).toMatchObject({ problems: [], warnings: [] });
     expect(textOf('.env.example')).toContain('chmod 600 .env');
     const ignored = textOf('.gitignore').split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.env', '*.key', 'secrets/']));
   });
 
-  it('exist', () => {
+  it('exist', async () => {
+    const { settings } = await configIn(workFolder());
     const ofCompose = variablesIn(textOf('docker-compose.yml'));
     const ofExamples = [...readme.matchAll(/"keyEnv": "(\w+)"/g)].map(([, name]) => name);
     const known = new Set<string | undefined>([
-      ...Object.keys(SETTINGS),
+      ...settings.map(({ name }) => name),
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',
-      // A constant of the recipe for WordPress.
-      'SELLER_MIRROR_TOKEN',
+      // A constant of the recipes for PHP, and one of FreeScout and osTicket each.
+      ...['SELLER_MIRROR_TOKEN', 'TYPE_NOTE', 'PERSON_CUSTOMER', 'SOURCE_TYPE_WEB'],
+      // A table in the sources, for contributors.
+      'RESULT_COLUMNS',
       // Used by tests in a browser.
       'CHROMIUM_PATH',
       // Variables of psql, of Prisma, of Node.js and of proxies.
@@ -248,12 +258,19 @@ SECOND_KEY=${KEY}' > .env ;;
     expect(named.filter((name) => !known.has(name))).toEqual([]);
   });
 
-  it('accept its sellers file, and the fields that it names', () => {
+  it('accept its sellers file, and the fields that it names', async () => {
+    const cwd = workFolder();
     const [example = ''] = blocks('json').filter((text) => text.includes('"sellers"'));
-    folder.write('main.key', KEY);
-    folder.write('sellers.json', example);
+    const write = (name: string, text: string): void =>
+      writeFileSync(join(cwd, name), text, { mode: 0o600 });
+    write('main.key', KEY);
+    write('sellers.json', example);
     const env = { SELLERS_FILE: 'sellers.json', SECOND_KEY: KEY };
-    expect(folder.read(env).sellers.map(({ name }) => name)).toEqual(['main', 'second']);
+    const { sellers, problems } = await configIn(cwd, env);
+    expect([sellers.map(({ seller_id: name }) => name), problems]).toEqual([
+      ['main', 'second'],
+      [],
+    ]);
     const fields = /can also set (`requestsPerMinute.*?)\. /s
       .exec(readme)?.[1]
       ?.match(/(?<=`)\w+(?=`)/g);
@@ -269,8 +286,8 @@ SECOND_KEY=${KEY}' > .env ;;
     };
     expect(fields?.toSorted()).toEqual(Object.keys(values).toSorted());
     const seller = { name: 'main', url: 'https://market.example', keyFile: 'main.key', ...values };
-    folder.write('sellers.json', JSON.stringify({ sellers: [seller] }));
-    expect(folder.problems({ SELLERS_FILE: 'sellers.json' })).toEqual([]);
+    write('sellers.json', JSON.stringify({ sellers: [seller] }));
+    expect((await configIn(cwd, { SELLERS_FILE: 'sellers.json' })).problems).toEqual([]);
   });
 
   it('accept its addresses of Redis', () => {
@@ -280,186 +297,113 @@ SECOND_KEY=${KEY}' > .env ;;
       { database: 0, tls: true },
     ]);
   });
+
+  it('name all types of alerts', async () => {
+    const { problems } = await configIn(workFolder(), { ALERTS_OFF: 'nonsense' });
+    expect(problems.join()).toContain(`choose from ${firstCells('Type').join(', ')}`);
+  });
 });
 
-describe('health and metrics in README', () => {
-  async function serve(): Promise<string> {
-    const server = await startHealthServer({
-      listen: { host: '127.0.0.1', port: 0, chosen: false },
-      checks: [],
-      metrics: metricsText,
-      log: silentLog,
-    });
-    onTestFinished(() => server.close());
-    return server.url;
-  }
+describe('links', () => {
+  /** The anchor of a heading, as GitHub makes it. */
+  const anchorOf = (heading: string): string =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-');
 
-  function metricsText(): Promise<string> {
-    const none = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
-    const board = {
-      now: new Date(),
-      ...{ checks: [], lookUps: [] },
-      sellers: [
-        {
-          ...{ sellerId: 'main', configured: true, copy: 'never', knownSince: null },
-          ...{ accountMirroredAt: null, itemsMirroredAt: null },
-          items: { live: 0, missing: 0, removed: 0 },
+  it('lead to a page and a heading that exist', () => {
+    const broken = PAGES.flatMap((page) =>
+      [...textOf(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].flatMap(
+        ([link, path = '', anchor]) => {
+          const target = path === '' ? page : join(dirname(page), path);
+          if (!existsSync(new URL(target, root))) return [`${page}: ${link}`];
+          if (anchor === undefined) return [];
+          const headings = [...textOf(target).matchAll(/^#+ (.+)$/gm)];
+          const known = headings.map(([, heading = '']) =>
+            anchorOf(heading.replaceAll(/[`*]/g, '')),
+          );
+          return known.includes(anchor) ? [] : [`${page}: ${link}`];
         },
-      ],
-      feeds: [
-        {
-          ...{ name: 'bi', place: 'a target', failures: 0 },
-          views: [{ view: 'items', deliveredAt: null, problem: null, lagSeconds: 0 }],
-        },
-      ],
-      needs: NEED_KINDS.map((kind) => ({ kind, seller: 'main', feed: null })),
-    } as unknown as Board;
-    return createMetrics({
-      config: { sellers: [{ name: 'main' }], api: { share: 1 } } as unknown as Config,
-      counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
-      board: () => Promise.resolve(board),
-    }).text();
-  }
-
-  it('are at the listed paths, and at no others', async () => {
-    const url = await serve();
-    const index = await (await fetch(url)).text();
-    expect(firstCells('Path')).toEqual([...index.matchAll(/^\/\w+/gm)].map(([path]) => path));
-    for (const path of firstCells('Path')) expect((await fetch(url + path)).status).toBe(200);
+      ),
+    );
+    expect(broken).toEqual([]);
   });
 
-  it('have the metrics in its rules, with their labels', async () => {
-    const samples = parseExposition(await metricsText());
+  it('in Getting started lead to every page, so that none is found only by search', () => {
+    const index = textOf('docs/getting-started.md') + textOf('README.md').replaceAll('docs/', '');
+    const missing = PAGES.filter((page) => page.startsWith('docs/'))
+      .map((page) => page.slice('docs/'.length))
+      .filter((page) => page !== 'getting-started.md' && !index.includes(`](${page}`));
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('a running service', () => {
+  const mirror = useMirror();
+
+  it('has the paths, the metrics and the alert that the pages show', async () => {
+    const { sim, env } = await marketOf(mirror());
+    const cwd = workFolder();
+    const feed = { name: 'bi', folder: join(cwd, 'bi'), views: ['items'] };
+    writeFileSync(join(cwd, 'feeds.json'), JSON.stringify({ feeds: [feed] }));
+    const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+    const receiver = await startServer({ status: 204 });
+    const all = {
+      ...env,
+      FEEDS_FILE: 'feeds.json',
+      ALERT_WEBHOOK_URL: receiver.url.href,
+      ALERT_WEBHOOK_SECRET: secret,
+      DASHBOARD_LISTEN: 'off',
+      HEALTH_LISTEN: '127.0.0.1:0',
+      LOG_FORMAT: 'json',
+      CATCH_UP: 'false',
+    };
+    const service = start(['run'], all, cwd);
+    const logged = (): string => service.stdout() + service.stderr();
+    await until(() => /"health":"http/.test(logged()));
+    const [, health = ''] = /"health":"(http[^"]+)"/.exec(logged()) ?? [];
+    const index = await (await fetch(health)).text();
+    expect(firstCells('Path')).toEqual([...index.matchAll(/^\/\w+/gm)].map(([path]) => path));
+    for (const path of firstCells('Path')) expect((await fetch(health + path)).status).toBe(200);
+
+    sim.faults.always('any', { kind: 'key-refused' });
+    await printed(['sync', '--queue'], env);
+    interface Message {
+      readonly type: string;
+      readonly data: Readonly<Record<string, unknown>>;
+    }
+    const messages = (): Message[] =>
+      receiver.requests.map(
+        ({ body, headers }) => new Verifier(secret).verify(body, headers) as Message,
+      );
+    const [shown = ''] = blocks('json').filter((text) => text.includes('"timestamp"'));
+    const example = JSON.parse(shown) as Message;
+    await until(() => messages().some(({ type }) => type === example.type));
+    const real = messages().find(({ type }) => type === example.type);
+    const shape = (message: Message | undefined): unknown => {
+      const { data = {}, ...rest } = message ?? {};
+      return { keys: Object.keys(rest), data: Object.keys(data), problem: data['problem'] };
+    };
+    expect(shape(example)).toEqual(shape(real));
+
+    let samples: ReturnType<typeof parseExposition> = [];
+    await until(async () => {
+      samples = parseExposition(await (await fetch(`${health}/metrics`)).text());
+      return samples.some(({ labels }) => labels['kind'] === 'stopped');
+    });
     const asked = [...readme.matchAll(/\b(seller_mirror_\w+)(?:\{([^}]*)\})?/g)];
     expect(asked.length).toBeGreaterThan(3);
     for (const [selector, name, labels = ''] of asked) {
       const series = samples.filter((sample) => sample.name === name);
       expect(series.length, selector).toBeGreaterThan(0);
       for (const [, label = '', value = ''] of labels.matchAll(/(\w+)=~?"([^"]*)"/g)) {
-        const values = series.map((sample) => sample.labels[label]);
-        expect(values, selector).toEqual(expect.arrayContaining(value.split('|')));
+        const values = series.map((sample) => sample.labels[label] ?? '');
+        expect(
+          value.split('|').filter((one) => values.includes(one)),
+          selector,
+        ).not.toEqual([]);
       }
     }
-  });
-});
-
-describe('alerts in README', () => {
-  const mirror = useMirror();
-  const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
-
-  /** The message of an alert, verified as in README. */
-  async function sent(alert: Alert): Promise<Message> {
-    const server = await startServer({ status: 204 });
-    const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
-    const channel = createWebhook({ ...target, format: 'standard' }, Date.now);
-    const { db } = mirror();
-    const content = await alertKind(alert).describe({ db, staleAfterHours: 26 }, alert, new Date());
-    if (content === null) throw new Error(`no text for ${alert.kind}`);
-    const row = { alertId: alertId(alert), channel: 'webhook' } as const;
-    const message = { alert, content };
-    const type = alert.kind.replace('-', '.');
-    await insertAlert(db, { ...row, type, message }, ['webhook']);
-    const deps = { db, channel, dashboardUrl: null, retryAt: () => null };
-    const outcome = await deliverAlert(deps, row, never);
-    expect(outcome).toMatchObject({ result: { delivered: 204 } });
-    const [request] = server.requests;
-    return new Verifier(SECRET).verify(request?.body ?? '', request?.headers ?? {}) as Message;
-  }
-
-  interface Message {
-    readonly type: string;
-    readonly data: Readonly<Record<string, unknown>>;
-  }
-
-  /** The keys of a message, without values that differ each time. */
-  function shape({ data, ...rest }: Message): unknown {
-    return { keys: Object.keys(rest), data: Object.keys(data), problem: data['problem'] };
-  }
-
-  async function finishedAudit(sellerId: string): Promise<string> {
-    const { db } = mirror();
-    const [layout, columns] = [{}, []];
-    const rest = { maxAgeSeconds: null, knownValid: null, confirmAfterMs: 60_000 };
-    const audit = { sellerId, source: 'arguments', layout, columns, ...rest };
-    return String((await enterAudit(db, audit, [])).auditId);
-  }
-
-  /** An audit in which a code stopped being valid, and an account whose balance changed. */
-  async function auditWithNews(): Promise<string> {
-    const auditId = await finishedAudit('main');
-    await mirror().rows(
-      `WITH code AS (
-         INSERT INTO mirror.purchase_codes (seller_id, code) VALUES ('main', 'a-code')
-         RETURNING code_id
-       ), checked AS (
-         INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, verdict, checked_at, reason, proof)
-         SELECT 'main', code_id, $1, 'invalid', now(), 'denied', 'account' FROM code
-         RETURNING check_id, code_id
-       )
-       INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
-       SELECT 'main', code_id, check_id, now(), 'became-invalid', 'valid', 'invalid' FROM checked`,
-      [auditId],
-    );
-    return auditId;
-  }
-
-  it('have the listed types, and look like the example', async () => {
-    const catalogue = seededCatalogue({ seed: 7, count: 3 });
-    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const account = { kind: 'account', dueAt: new Date(0), byHand: false } as const;
-    await performMirrorTask(mirror().deps(sim.url), account, never);
-    sim.addSeller({ key: KEY, username: 'ada', catalogue, account: { balanceCents: 4711 } });
-    const again = { ...account, dueAt: new Date() };
-    await performMirrorTask(mirror().deps(sim.url), again, never);
-    const newestRun = async (): Promise<string> => {
-      const rows = await mirror().rows<{ id: string }>(
-        'SELECT max(run_id)::text AS id FROM mirror.runs',
-      );
-      return rows[0]?.id ?? '';
-    };
-    const seller = 'main';
-    const changedRun = await newestRun();
-    sim.faults.always('any', { kind: 'key-refused' });
-    const job = { kind: 'sync', dueAt: new Date(), byHand: false } as const;
-    await performMirrorTask(mirror().deps(sim.url), job, never);
-    const runId = await newestRun();
-    const field = 'sale_badge';
-    await mirror().rows(
-      'INSERT INTO mirror.item_fields (seller_id, field, first_run_id) VALUES ($1, $2, $3)',
-      [seller, field, runId],
-    );
-    const [ahead] = await mirror().rows<{ id: string }>(
-      `WITH late AS (INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('late', 'late.example') RETURNING seller_id)
-       INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
-       SELECT seller_id, 'items', 'succeeded', '', now() + interval '1 day' FROM late
-       RETURNING run_id::text AS id`,
-    );
-    const aheadId = ahead?.id ?? '';
-    const since = new Date();
-    // One alert of each kind. The delivery does not check whether a run was really held.
-    const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
-      'run-failed': { kind: 'run-failed', runId },
-      'run-held': { kind: 'run-held', runId },
-      'seller-parked': { kind: 'seller-parked', seller, runId },
-      'audit-finished': { kind: 'audit-finished', auditId: await finishedAudit(seller) },
-      'copy-stale': { kind: 'copy-stale', seller, since: null },
-      'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
-      'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
-      'codes-no_longer_valid': { kind: 'codes-no_longer_valid', auditId: await auditWithNews() },
-      'balance-changed': { kind: 'balance-changed', seller, runId: changedRun },
-      'items-removed': { kind: 'items-removed', seller, runId },
-      'fields-new': { kind: 'fields-new', seller, runId, field },
-      'clock-ahead': { kind: 'clock-ahead', seller: 'late', what: `the start of run ${aheadId}` },
-    };
-    await requestFeedViews(mirror().db, 'bi', ['items']);
-    await markFeedStale(mirror().db, 'bi', since);
-    const messages: Message[] = [];
-    for (const alert of Object.values(alerts)) messages.push(await sent(alert));
-    expect(messages.map(({ type }) => type)).toEqual(firstCells('Type'));
-    const [shown = ''] = blocks('json').filter((text) => text.includes('"timestamp"'));
-    const example = JSON.parse(shown) as Message;
-    const real = messages.find(({ type }) => type === example.type);
-    if (real === undefined) throw new Error(`no alert is of type ${example.type}`);
-    expect(shape(example)).toEqual(shape(real));
   });
 });

@@ -1,5 +1,3 @@
-import type { LookUpCalls } from '../codes/look-up.js';
-
 /**
  * So many a minute, evenly, with a burst of a tenth of a minute's number. Kept in memory.
  */
@@ -29,15 +27,24 @@ export class Allowance {
   }
 }
 
+/** Calls of a look-up, retries included. */
+interface Calls {
+  /** The look-ups of the day. */
+  readonly auditId: bigint;
+  readonly own: number;
+  /** Of all look-ups of the day, in all processes. */
+  readonly total: number;
+}
+
 /** The calls that look-ups at one marketplace may make: their share of the request budget. */
 export class CallShare extends Allowance {
-  readonly #last = new Map<string, Pick<LookUpCalls, 'auditId' | 'total'>>();
+  readonly #last = new Map<string, Pick<Calls, 'auditId' | 'total'>>();
 
   /**
    * Charges what look-ups really cost, when one has ended that was charged as one call: its retries, the second checks
    * of denied codes, which a worker makes, and the calls of other processes that serve the API.
    */
-  settle(sellerId: string, { auditId, own, total }: LookUpCalls): void {
+  settle(sellerId: string, { auditId, own, total }: Calls): void {
     const last = this.#last.get(sellerId);
     if (last === undefined) {
       this.charge(own - 1);

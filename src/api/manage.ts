@@ -86,7 +86,7 @@ function remedyOf(run: NonNullable<Awaited<ReturnType<typeof followRun>>>): stri
 }
 
 function parametersOf<S extends z.ZodType>(c: ApiContext, schema: S): z.output<S> {
-  const read = schema.safeParse(c.req.query());
+  const read = schema.safeParse(Object.fromEntries(new URL(c.req.url).searchParams));
   if (read.success) return read.data;
   throw new Refusal(422, faultsOf(read.error));
 }

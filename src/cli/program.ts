@@ -31,10 +31,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
   dashboard: ['serve the pages of the dashboard', () => import('./commands/dashboard.js')],
   api: [
-    'serve the look-up API for your own programs',
+    'serve the API for your own programs',
     async () => ({ add: (await import('./commands/run.js')).addApi }),
   ],
-  tokens: ['manage the tokens of the look-up API', () => import('./commands/tokens.js')],
+  tokens: ['manage the tokens of the API', () => import('./commands/tokens.js')],
   sellers: [
     'list, show, pause, rename or remove sellers of the copy',
     () => import('./commands/sellers.js'),

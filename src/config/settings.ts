@@ -157,7 +157,7 @@ export const SETTINGS = {
     ),
   LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
     .prefault('100')
-    .describe('Maximum unlisted items looked up in one run; 0: none, so nothing is removed'),
+    .describe('Maximum unlisted items asked for by id in one run; 0: none, so nothing is removed'),
   AUDIT_CRON: cron.describe(
     'Cron expression for checking known purchase codes again; off or not set: no schedule',
   ),

@@ -32,7 +32,7 @@ export async function assertOrdinaryRole(url: string, signal: AbortSignal): Prom
   if (!isPowerful) return;
   throw new UserError(
     `the store's role ${name} is a superuser, can become one, or may run programs or access files on the server, which no read-only transaction prevents`,
-    'Use an ordinary role in DATABASE_URL; docs/operations.md shows how to create one.',
+    'Use an ordinary role in DATABASE_URL; docs/database.md shows how to create one.',
     'POWERFUL_ROLE',
   );
 }

@@ -88,7 +88,7 @@ export async function databaseChecks(
 function powerfulRole({ role }: DatabaseInfo): Check {
   return warning(
     `store: its role ${role} is a superuser, or may run programs or access files on the server`,
-    'use an ordinary role in DATABASE_URL; docs/operations.md says how to create one',
+    'use an ordinary role in DATABASE_URL; docs/database.md says how to create one',
   );
 }
 

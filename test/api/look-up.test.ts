@@ -4,7 +4,6 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { openApi } from '../../src/api/openapi.js';
 import { Purchases } from '../../src/simulator/index.js';
 import { fileWith, run, settings } from '../cli/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
@@ -474,7 +473,7 @@ describe('a request', () => {
 
 it('describes itself as OpenAPI 3.1, and answers as described', async () => {
   const { ask, askMany, post, send, sold } = await openDesk();
-  const document = (await (await send('/openapi.json')).json()) as ReturnType<typeof openApi>;
+  const document = (await (await send('/openapi.json')).json()) as object;
   expect(document).toMatchObject({ openapi: '3.1.0' });
   // As programs that read the document do, references are followed from its root.
   const ajv = new Ajv2020({ strict: false }).addSchema({ ...document, $id: 'https://api.test/' });

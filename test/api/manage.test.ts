@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { marketOf, printed, SECOND_KEY, twoSellers } from '../cli/support.js';
 import { serveProduct } from '../dashboard/served.js';
+import { until } from '../support/until.js';
 
 const mirror = useMirror();
 
@@ -113,6 +115,38 @@ it('a program asks for a sync, waits for its end, and reads what changed', async
   }
   expect(prices).toEqual(['15.00', '16.00', '17.00']);
   expect(sim.log.length).toBeGreaterThan(4);
+});
+
+it('a reader that follows `next` misses no change of a sync that is stored late', async () => {
+  const { catalogue, get, sim, sync } = await openApi();
+  await Promise.all([sync('first'), sync('second')]);
+  for (const one of [catalogue, sim.seller(SECOND_KEY).catalogue]) {
+    one.change(one.at(0).item.id, { priceRegularCents: 4_711 });
+  }
+  // The first sync takes its numbers, and then waits for a lock before it commits.
+  const client = await mirror().pool.connect();
+  await client.query(
+    `CREATE FUNCTION mirror.wait_here() RETURNS trigger LANGUAGE plpgsql AS
+       $$BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END$$;
+     CREATE TRIGGER wait_here AFTER INSERT ON mirror.item_changes FOR EACH ROW
+       WHEN (NEW.seller_id = 'first') EXECUTE FUNCTION mirror.wait_here();
+     SELECT pg_advisory_lock(4711)`,
+  );
+  const first = sync('first');
+  await until(async () => {
+    const waiting = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted`;
+    return (await mirror().rows(waiting)).length > 0;
+  });
+  const second = sync('second');
+  await Promise.race([second, sleep(1_000)]);
+  const early = await get('/v1/changes');
+  await client.query('SELECT pg_advisory_unlock(4711); DROP FUNCTION mirror.wait_here CASCADE');
+  client.release();
+  await Promise.all([first, second]);
+  const late = await get(`/v1/changes?after=${early.body['next'] as number}`);
+  const all = await get('/v1/changes');
+  expect(list(all, 'changes')).toHaveLength(2);
+  expect([...list(early, 'changes'), ...list(late, 'changes')]).toEqual(list(all, 'changes'));
 });
 
 it('the same sync is asked for once until it begins, and keeps its number afterwards', async () => {

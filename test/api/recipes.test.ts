@@ -2,24 +2,26 @@ import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { codesMarket, codesOf, printed, settings } from '../cli/support.js';
+import { codesMarket, codesOf, folder, printed, settings } from '../cli/support.js';
 import { serveProduct } from '../dashboard/served.js';
 import { isInstalled } from '../support/installed.js';
 import { KEY, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
 const run = promisify(execFile);
-const page = readFileSync(new URL('../../docs/lookup.md', import.meta.url), 'utf8');
 const ADDRESS = 'http://127.0.0.1:8792';
 
-/** The first block of code in this language that sends a request. */
-function recipe(language: string): string {
-  const blocks = page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'));
-  const found = [...blocks].find(([, text]) => text?.includes(`${ADDRESS}/v1/codes/check`));
-  return found?.[1] ?? '';
+/** The first block of code of a page, in this language, that has a text. */
+function recipe(page: string, language: string, text = ADDRESS): string {
+  const file = readFileSync(new URL(`../../docs/${page}.md`, import.meta.url), 'utf8');
+  const blocks = [...file.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))];
+  const found = blocks.map(([, block = '']) => block).find((block) => block.includes(text));
+  if (found === undefined) throw new Error(`docs/${page}.md has no ${language} with ${text}`);
+  return found;
 }
 
 interface Desk {
+  readonly sim: Awaited<ReturnType<typeof codesMarket>>;
   readonly valid: string;
   readonly item: number;
   readonly denied: string;
@@ -29,16 +31,17 @@ interface Desk {
 }
 
 /** The product with its API, and a token. */
-async function openDesk(): Promise<Desk> {
+async function openDesk(scope = 'codes'): Promise<Desk> {
   const sim = await codesMarket(mirror());
   const sellers = [{ name: 'main', url: sim.url, key: KEY }];
   const product = await serveProduct(mirror(), sellers, { API_LISTEN: '127.0.0.1:0' });
   onTestFinished(() => product.stop());
   const env = settings(mirror().databaseUrl, sim.url);
-  const token = (await printed(['tokens', 'add', 'desk'], env)).trim();
+  const token = (await printed(['tokens', 'add', 'desk', '--scope', scope], env)).trim();
   const [, valid = ''] = codesOf(sim, 2);
   const { purchases, catalogue } = sim.seller(KEY);
   return {
+    sim,
     valid,
     item: purchases.find(valid, catalogue)?.itemId ?? 0,
     denied: 'nobody-bought-0',
@@ -50,13 +53,37 @@ async function openDesk(): Promise<Desk> {
 
 const hasCurl = spawnSync('curl', ['--version']).status === 0;
 
-describe.skipIf(!hasCurl)('the recipe for curl (needs curl)', () => {
-  it('prints the verdict', async () => {
+describe.skipIf(!hasCurl)('the recipes for curl (needs curl)', () => {
+  it('print the verdict of a code', async () => {
     const { at, env, valid, item } = await openDesk();
-    const script = at(recipe('sh')).replace('"CODE"', `"${valid}"`).replace('4701', String(item));
-    const { stdout } = await run('sh', ['-euc', script], { env });
+    const script = at(recipe('lookup', 'sh')).replace('"CODE"', `"${valid}"`);
+    const { stdout } = await run('sh', ['-euc', script.replace('4701', String(item))], { env });
     expect(JSON.parse(stdout)).toMatchObject({ verdict: 'valid', item_matches: true });
   });
+
+  it.skipIf(!isInstalled('jq'))(
+    'sync from cron, and print each change once (needs jq)',
+    async () => {
+      const { at, env, sim } = await openDesk('manage');
+      const script = at(recipe('api', 'sh', 'last-change'), 'here');
+      const cron = () => run('sh', ['-euc', script], { env, cwd: folder() });
+      expect((await cron()).stdout).toBe('');
+      const { catalogue } = sim.seller(KEY);
+      const { item } = catalogue.at(0);
+      catalogue.change(item.id, { priceRegularCents: 4_711 });
+      expect((await cron()).stdout).toMatch(
+        new RegExp(`^${item.id},"price_regular",".*","47.11"\n$`),
+      );
+      expect((await cron()).stdout).toBe('');
+      sim.faults.always('any', { kind: 'key-refused' });
+      await expect(cron()).rejects.toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(
+          /^the marketplace refused the API key.*\ncheck the API key/,
+        ) as string,
+      });
+    },
+  );
 });
 
 describe('the listener', () => {
@@ -75,50 +102,8 @@ describe('the listener', () => {
   });
 });
 
-describe('the recipe for JavaScript', () => {
-  const ask = async ({ env, item }: Desk, text: string, code: string): Promise<object> => {
-    const script = `const code = process.env.CODE;
-      ${text.replace('4701', String(item))}
-      console.log(JSON.stringify({ verdict: answer.verdict, isFine, isUndecided }));`;
-    const args = ['--input-type=module', '--eval', script];
-    const { stdout } = await run(process.execPath, args, { env: { ...env, CODE: code } });
-    return JSON.parse(stdout) as object;
-  };
-
-  it('tells fine codes from undecided ones', async () => {
-    const desk = await openDesk();
-    const text = desk.at(recipe('js'));
-    expect(await ask(desk, text, desk.valid)).toEqual({
-      verdict: 'valid',
-      isFine: true,
-      isUndecided: false,
-    });
-    expect(await ask({ ...desk, item: desk.item + 1 }, text, desk.valid)).toMatchObject({
-      verdict: 'valid',
-      isFine: false,
-    });
-    expect(await ask(desk, text, desk.denied)).toEqual({
-      verdict: 'pending',
-      isFine: false,
-      isUndecided: true,
-    });
-  });
-
-  it('is undecided with a wrong token, and while nobody listens: the customer is not turned away', async () => {
-    const desk = await openDesk();
-    const undecided = { verdict: 'unproven', isFine: false, isUndecided: true };
-    const wrong = { ...desk, env: { ...desk.env, TOKEN: 'smt_wrong' } };
-    expect(await ask(wrong, desk.at(recipe('js')), desk.valid)).toEqual(undecided);
-    expect(await ask(desk, desk.at(recipe('js'), 'nowhere'), desk.valid)).toEqual(undecided);
-  });
-});
-
-const hasPhp = isInstalled('php');
-
-/** WordPress's functions that the recipe calls. */
-const WORDPRESS = `<?php
-define('SELLER_MIRROR_TOKEN', getenv('TOKEN'));
-$code = getenv('CODE');
+/** WordPress's functions that its recipe calls. */
+const WORDPRESS = `
 function wp_json_encode($value) { return json_encode($value); }
 function esc_html($text) { return htmlspecialchars($text, ENT_QUOTES); }
 function is_wp_error($value) { return $value === null; }
@@ -135,29 +120,82 @@ function wp_remote_post($url, $args) {
 }
 `;
 
-describe.skipIf(!hasPhp)('the recipe for PHP (needs php)', () => {
-  const ask = async ({ env, item }: Desk, text: string, code: string): Promise<string> => {
-    const script = `${WORDPRESS}${text.replace('4701', String(item))}`;
-    const child = run('php', ['-d', 'display_errors=stderr'], { env: { ...env, CODE: code } });
-    child.child.stdin?.end(script);
-    const { stdout, stderr } = await child;
-    expect(stderr).toBe('');
-    return stdout;
-  };
+async function php(script: string, env: Desk['env']): Promise<string> {
+  const child = run('php', ['-d', 'display_errors=stderr', '-d', 'log_errors=0'], { env });
+  child.child.stdin?.end(
+    `<?php define('SELLER_MIRROR_TOKEN', getenv('TOKEN')); $code = getenv('CODE');\n${script}`,
+  );
+  return (await child).stdout;
+}
 
-  it('says nothing about a good code and an undecided one, and why another item’s code is refused', async () => {
-    const desk = await openDesk();
-    const text = desk.at(recipe('php'));
-    expect(await ask(desk, text, desk.valid)).toBe('');
-    expect(await ask(desk, text, desk.denied)).toBe('');
-    const other = await ask({ ...desk, item: desk.item + 1 }, text, desk.valid);
-    expect(other).toMatch(/^This code is valid, but for /);
-  });
+/** The recipes, and what they do with a code that is fine, one that is not decided, and one of another item. */
+const RECIPES = [
+  {
+    name: 'JavaScript',
+    ask: async (text: string, env: Desk['env']) => {
+      const script = `const code = process.env.CODE;
+        ${text}
+        console.log(isFine ? 'fine' : isUndecided ? 'undecided' : 'refused');`;
+      const args = ['--input-type=module', '--eval', script];
+      return (await run(process.execPath, args, { env })).stdout.trim();
+    },
+    text: recipe('lookup', 'js'),
+    said: { fine: 'fine', undecided: 'undecided', other: /^refused$/ },
+  },
+  {
+    name: 'PHP in WordPress (needs php)',
+    ask: (text: string, env: Desk['env']) => php(WORDPRESS + text, env),
+    text: recipe('lookup', 'php'),
+    said: { fine: '', undecided: '', other: /^This code is valid, but for / },
+  },
+  {
+    name: 'PHP in help desks (needs php)',
+    ask: (text: string, env: Desk['env']) =>
+      php(
+        `${text}\necho check_purchase_code(find_purchase_code("My code:<br>$code, thanks") ?? $code)['verdict'];`,
+        env,
+      ),
+    text: recipe('help-desks', 'php'),
+    said: { fine: 'valid', undecided: /^(?:pending|unproven)$/, other: /^valid$/ },
+  },
+];
 
-  it('accepts the ticket with a wrong token, and while nobody listens', async () => {
-    const desk = await openDesk();
-    const wrong = { ...desk, env: { ...desk.env, TOKEN: 'smt_wrong' } };
-    expect(await ask(wrong, desk.at(recipe('php')), desk.valid)).toBe('');
-    expect(await ask(desk, desk.at(recipe('php'), 'nowhere'), desk.valid)).toBe('');
-  });
+describe.each(RECIPES)('the recipe for $name', ({ name, ask, text, said }) => {
+  it.skipIf(name.includes('needs php') && !isInstalled('php'))(
+    'accepts what is fine or undecided, and shows a wrong token at once, which would accept every code',
+    async () => {
+      const { at, env, item, valid, denied } = await openDesk();
+      const answer = (code: string, more = {}, id = item, place: 'here' | 'nowhere' = 'here') =>
+        ask(at(text, place).replace('4701', String(id)), { ...env, CODE: code, ...more });
+      expect(await answer(valid)).toBe(said.fine);
+      expect(await answer(valid, {}, item + 1)).toMatch(said.other);
+      expect(await answer(denied)).toMatch(said.undecided);
+      expect(await answer(valid, {}, item, 'nowhere')).toMatch(said.undecided);
+      await expect(answer(valid, { TOKEN: 'smt_wrong' })).rejects.toMatchObject({
+        stderr: expect.stringContaining('the token is missing, wrong or revoked') as string,
+      });
+    },
+  );
+});
+
+it.skipIf(!isInstalled('php'))('PHP can read the parts for help desks (needs php)', async () => {
+  for (const part of ['php freescout', 'php osticket']) {
+    await php(`if (false) { ${recipe('help-desks', part, '')} }`, {
+      PATH: process.env['PATH'] ?? '',
+    });
+  }
+});
+
+it('Airflow and n8n ask for addresses and members that the API has', async () => {
+  const { at } = await openDesk('manage');
+  const document = JSON.stringify(await (await fetch(at(`${ADDRESS}/openapi.json`))).json());
+  const page = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8');
+  const paths = [...page.matchAll(/v1\/(?:sellers\/main\/sync|runs\/\{\{|changes|status)/g)];
+  expect(paths.length).toBeGreaterThan(5);
+  for (const [path] of paths) {
+    expect(document).toContain(path.replace('main', '{seller}').replace('{{', '{run}'));
+  }
+  for (const [, member = ''] of page.matchAll(/(?:\$json\.|json\(\)\[")(\w+)/g)) {
+    expect(document).toContain(`"${member}"`);
+  }
 });

@@ -9,8 +9,8 @@ const mirror = useMirror();
 const SCHEMA = readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8');
 const [, MODEL = ''] = /^model Item \{\n(.*?)^\}/ms.exec(SCHEMA) ?? [];
 const [, COLUMNS = ''] =
-  /^### `reporting\.items`\n.*?^Columns: (.*?)\n\n/ms.exec(
-    readFileSync(new URL('../../docs/reporting.md', import.meta.url), 'utf8'),
+  /^## `reporting\.items`\n.*?^Columns: (.*?)\n\n/ms.exec(
+    readFileSync(new URL('../../docs/views.md', import.meta.url), 'utf8'),
   ) ?? [];
 
 /** Columns by table or view. */
@@ -42,6 +42,6 @@ it.each(ITEM_FIELDS)(
     }
     const name = new RegExp(`^  ${key} .*|@map\\("${column}"\\)`, 'm');
     expect(MODEL, 'prisma/schema.prisma').toMatch(name);
-    expect(COLUMNS.replaceAll(/\s+/g, ' '), 'docs/reporting.md').toContain(`\`${column}\` `);
+    expect(COLUMNS.replaceAll(/\s+/g, ' '), 'docs/views.md').toContain(`\`${column}\` `);
   },
 );

@@ -72,7 +72,10 @@ describe('schema reporting', () => {
   });
 });
 
-const DOCS = readFileSync(new URL('../../docs/reporting.md', import.meta.url), 'utf8');
+const pageOf = (name: string): string =>
+  readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+const TABLE = pageOf('reporting.md');
+const DOCS = pageOf('views.md');
 
 interface Section {
   readonly name: string;
@@ -82,7 +85,7 @@ interface Section {
 
 /** The examples in a part of the document. */
 function examplesIn(text: string): string[] {
-  return [...text.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql = '']) => sql);
+  return [...text.matchAll(/^```sql(?: bi)?\n(.*?)^```$/gms)].map(([, sql = '']) => sql);
 }
 
 /** The columns that the document names, with those that it takes from the list of `reporting.items`. */
@@ -104,7 +107,7 @@ function columnsIn(text: string, items: readonly string[]): readonly string[] {
 /** What the document says of each view and function. */
 function sections(): Section[] {
   let items: readonly string[] = [];
-  return DOCS.split(/^### /m)
+  return DOCS.split(/^## /m)
     .slice(1)
     .map((text) => {
       const name = /^`reporting\.(\S+)`$/m.exec(text)?.[1] ?? text;
@@ -114,7 +117,7 @@ function sections(): Section[] {
     });
 }
 
-describe('docs/reporting.md', () => {
+describe('docs/views.md', () => {
   beforeAll(async () => {
     await mirror.reset();
     await fillStore(mirror);
@@ -134,7 +137,7 @@ describe('docs/reporting.md', () => {
       expect(examples.length, name).toBeGreaterThan(0);
       for (const sql of examples) expect(sql, name).toContain(`reporting.${name.split('(')[0]}`);
     }
-    for (const sql of examplesIn(DOCS)) {
+    for (const sql of [TABLE, DOCS, pageOf('bi.md')].flatMap(examplesIn)) {
       const { rows, fields } = await mirror.pool.query(sql);
       expect(rows.length, sql).toBeGreaterThan(0);
       for (const { name } of fields) expect(name, sql).not.toMatch(/^\?column\?$/);
@@ -142,7 +145,7 @@ describe('docs/reporting.md', () => {
   });
 
   it('names every view in its table', async () => {
-    const table = DOCS.slice(DOCS.indexOf('| View '));
+    const table = TABLE.slice(TABLE.indexOf('| View '));
     const views = [...table.matchAll(/^\| `reporting\.(\w+)`/gm)].map(([, name]) => name);
     const all = Object.keys(await offered(mirror.pool)).filter((name) => !name.includes('('));
     expect(new Set(views)).toEqual(new Set(all));

@@ -104,9 +104,9 @@ describe('the script of grants', () => {
   });
 });
 
-describe('a role for an assistant, as docs/operations.md creates it', () => {
+describe('a role for an assistant, as docs/bi.md creates it', () => {
   it('reads reports, but no purchase code and nobody’s address', async () => {
-    const docs = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+    const docs = await readFile(new URL('../../docs/bi.md', import.meta.url), 'utf8');
     const [, statements = ''] = /```sql assistant\n(.*?)```/s.exec(docs) ?? [];
     const role = `assistant_${randomBytes(6).toString('hex')}`;
     const sql = statements.replaceAll(/\bassistant\b/g, role).replace("'…'", "'secret'");

@@ -14,9 +14,9 @@ useServices();
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Runs the program of docs/operations.md. @returns asks bull-board's own API; null while it does not answer */
+/** Runs the program of docs/queues.md. @returns asks bull-board's own API; null while it does not answer */
 async function startRecipe(env: Readonly<Record<string, string>>) {
-  const docs = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8');
+  const docs = readFileSync(join(ROOT, 'docs/queues.md'), 'utf8');
   const recipe = docs.split('```js\n')[1]?.split('```')[0] ?? '';
   // In a folder from which the packages are found.
   const folder = mkdtempSync(join(ROOT, 'node_modules/.bull-board-'));

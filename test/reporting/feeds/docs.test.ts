@@ -14,14 +14,14 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-const PAGE = readFileSync(new URL('../../../docs/feeds.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../../docs/bi-feeds.md', import.meta.url), 'utf8');
 
 /** Returns the statements of a block of the page. */
 function statements(block: string, password = 'word'): string[] {
   const [, text = ''] = new RegExp(`\`\`\`sql ${block}\n([^]*?)\`\`\``).exec(PAGE) ?? [];
   const all = text.replaceAll('…', password).split(/;\s*\n/);
   const found = all.map((one) => one.trim()).filter((one) => one !== '');
-  expect(found, `docs/feeds.md has a block "sql ${block}"`).not.toEqual([]);
+  expect(found, `docs/bi-feeds.md has a block "sql ${block}"`).not.toEqual([]);
   return found;
 }
 

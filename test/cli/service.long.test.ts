@@ -3,7 +3,7 @@ import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
-import { marketOf, run, settings, start, type Running } from './support.js';
+import { marketOf, run, settings, start } from './support.js';
 
 const mirror = useMirror();
 
@@ -30,9 +30,6 @@ const live = async (): Promise<number> => {
 
 const runs = (): Promise<{ kind: string; state: string; job_id: string | null }[]> =>
   mirror().rows('SELECT kind, state, job_id FROM mirror.runs ORDER BY run_id');
-
-const started = (service: Running): Promise<void> =>
-  until(() => /service started"/.test(service.stdout()) || service.process.exitCode !== null);
 
 /** Parses the JSON lines of a log. */
 const lines = (text: string): Record<string, unknown>[] =>
@@ -62,47 +59,6 @@ describe('run', () => {
     expect(lines(stdout).at(-1)).toMatchObject({ msg: 'stopped' });
   });
 
-  it('waits for the next tick with CATCH_UP=false', async () => {
-    const sim = await market();
-    const service = start(['run'], environment(sim));
-    await started(service);
-    const asked = await run(['sync', 'account', '--queue'], environment(sim));
-    expect(asked.code).toBe(0);
-    await until(async () => (await runs()).length > 0);
-    service.process.kill('SIGINT');
-    expect((await service.ended).code).toBe(0);
-    expect((await runs()).map(({ kind }) => kind)).toEqual(['account']);
-  });
-
-  it('hands a running job back after SHUTDOWN_TIMEOUT, and the next start runs it', async () => {
-    const sim = await market();
-    const env = environment(sim, { SHUTDOWN_TIMEOUT: '0' });
-    sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 100 });
-    const first = start(['run'], env);
-    await run(['sync', '--queue'], env);
-    await until(() => sim.log.some(({ operation }) => operation === 'list'));
-    first.process.kill('SIGTERM');
-    expect((await first.ended).code).toBe(0);
-    expect(await live()).toBe(0);
-    expect((await runs()).map(({ kind, state }) => `${kind} ${state}`)).toEqual([
-      'account succeeded',
-      'items interrupted',
-    ]);
-
-    sim.faults.clear();
-    const second = start(['worker'], env);
-    await until(async () => (await live()) === 40);
-    second.process.kill('SIGTERM');
-    expect((await second.ended).code).toBe(0);
-    const all = await runs();
-    expect(all.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
-      'account succeeded',
-      'items interrupted',
-      'items succeeded',
-    ]);
-    expect(new Set(all.map(({ job_id }) => job_id)).size).toBe(1);
-  });
-
   it('exits at once with 130 after a second Ctrl-C', async () => {
     const sim = await market();
     const env = environment(sim, { SHUTDOWN_TIMEOUT: '600' });
@@ -115,16 +71,6 @@ describe('run', () => {
     service.process.kill('SIGINT');
     expect((await service.ended).code).toBe(130);
     expect(await live()).toBe(0);
-  });
-
-  it('reports all wrong settings at once', async () => {
-    const sim = await market();
-    const wrong = await run(
-      ['scheduler'],
-      environment(sim, { SYNC_CRON: '61 * * * *', TZ: 'Europe/Berln', REDIS_URL: 'http://x' }),
-    );
-    expect(wrong.code).toBe(2);
-    expect(wrong.stderr).toMatch(/SYNC_CRON .*TZ .*did you mean Europe\/Berlin.*REDIS_URL/s);
   });
 });
 

@@ -55,7 +55,8 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
       ({ place, sellers: of }) =>
         place !== null && (options.seller === undefined || of?.includes(options.seller) !== false),
     );
-    await printResult(options, statusJson({ sellers, feeds }), () => {
+    const json = options.json === true ? statusJson({ sellers, feeds }) : null;
+    await printResult(options, json, () => {
       const look = stdoutLook();
       const blocks = sellers.map((seller) => sellerLines(seller, now, look));
       if (blocks.length === 0) blocks.push(NO_SELLER);

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
@@ -57,6 +57,20 @@ describe('export', () => {
     expect(stderr).toMatch(/has room for 1,048,575 rows, and these are 1,048,576\n {2}→ .*Parquet/);
     expect(code).toBe(2);
     expect(existsSync(file('long.xlsx'))).toBe(false);
+  });
+
+  it('and lists write a file in the format of its ending; -q says nothing about it', async () => {
+    const out = file('changes.xlsx');
+    const listed = await run(['changes', '-o', out], env);
+    expect(listed).toMatchObject({ code: 0, stdout: '' });
+    expect(listed.stderr).toMatch(/^1 row → .*changes\.xlsx \(.* kB\)\n$/);
+    expect(readFileSync(out, 'latin1').slice(0, 2)).toBe('PK');
+    expect((await cli('items', '-o', file('i.csv'))).stderr).toMatch(/^items: 0 rows → /);
+    expect((await cli('items', '-q', '-o', file('i.csv'))).stderr).toBe('');
+    // Errors are results, too.
+    expect((await cli('itmes', '-q', '-o', file('i.csv'))).stderr).toMatch(
+      /^error: there is no view/,
+    );
   });
 
   it('writes Parquet to a pipe', async () => {

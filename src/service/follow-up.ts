@@ -15,19 +15,13 @@ export async function followUp(
   log: Log,
 ): Promise<void> {
   try {
-    for (const alertId of await recordNews(app)) await queueAlert(app, queues, alertId);
+    for (const alertId of await recordNews(app)) {
+      for (const channel of channelsOf(app.config)) {
+        await queues.add('alerts', { kind: 'send', alertId, channel });
+      }
+    }
   } catch (error) {
     log.warn('could not enqueue an alert', { error });
   }
   if (hasNewData) await requestFeeds(app, queues, log);
-}
-
-async function queueAlert(
-  { config }: Pick<App, 'config'>,
-  queues: Pick<Queues, 'add'>,
-  alertId: string,
-) {
-  for (const channel of channelsOf(config)) {
-    await queues.add('alerts', { kind: 'send', alertId, channel });
-  }
 }

@@ -59,13 +59,11 @@ export function startService(
   return {
     async stop() {
       // All at the same time, so that the timeout applies once.
-      const [ends] = await Promise.all([
-        Promise.all(workers.map((worker) => worker.stop(shutdownTimeoutMs))),
+      await Promise.all([
+        ...workers.map((worker) => worker.stop(shutdownTimeoutMs)),
         // After the timeout, the next start repeats what the scheduler did not finish.
         scheduler && withTimeout(shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
       ]);
-      const jobs = ends.reduce((sum, end) => sum + end.handedBack, 0);
-      if (jobs > 0) log.info('handed running jobs back to the queue', { jobs });
     },
   };
 }

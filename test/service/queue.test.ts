@@ -96,8 +96,11 @@ describeQueues('a job', (settings) => {
     await queues.add('mirror', sync());
     await until(() => sim.log.length > 0);
     await service.stop();
-    expect(lines.map(({ message }) => message)).toContain('handed running jobs back to the queue');
+    expect(lines.map(({ message }) => message)).toContain('job handed back to the queue');
     expect((await queues.counts()).mirror).toMatchObject({ waiting: 1, active: 0 });
+    // It uses up no attempt. In Redis there is no such table row.
+    const spent = await mirror().rows('SELECT FROM bullmq.job WHERE attempts_made > 0');
+    expect(spent).toEqual([]);
     await start();
     await untilRuns(mirror(), 'account interrupted', 'account succeeded');
   });

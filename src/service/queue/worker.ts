@@ -73,7 +73,7 @@ export interface QueueWorker {
    * Takes no new jobs and waits for the active ones. After `timeoutMs` their signals are aborted; a few seconds
    * later they are left to other workers. Never throws.
    */
-  stop(timeoutMs: number): Promise<{ readonly handedBack: number }>;
+  stop(timeoutMs: number): Promise<void>;
 }
 
 /** Makes BullMQ retry a job after this delay. */
@@ -105,19 +105,16 @@ export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWo
   const share = new HostShare(setup.concurrency);
   /** Aborted when the worker begins to stop. */
   const stopping = new AbortController();
-  let handedBack = 0;
-  let stopped: ReturnType<QueueWorker['stop']> | null = null;
+  let stopped: Promise<void> | null = null;
   const opened = open();
   return { stop: (timeoutMs) => (stopped ??= stop(timeoutMs)) };
 
-  async function stop(timeoutMs: number): Promise<{ readonly handedBack: number }> {
+  async function stop(timeoutMs: number): Promise<void> {
     stopping.abort(new Error('the worker is stopping'));
     const closed = opened.then((worker) => worker?.close());
-    if (!(await endsWithin(timeoutMs, closed))) {
-      (await opened)?.cancelAllJobs('the worker is stopping');
-      await endsWithin(times.graceMs, closed);
-    }
-    return { handedBack };
+    if (await endsWithin(timeoutMs, closed)) return;
+    (await opened)?.cancelAllJobs('the worker is stopping');
+    await endsWithin(times.graceMs, closed);
   }
 
   /** @returns null if the worker was stopped before the server could be reached */
@@ -260,7 +257,6 @@ export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWo
       }
       case 'hand-back':
         await job.moveToWait(token);
-        handedBack += 1;
         line.info('job handed back to the queue');
         throw new WaitingError();
     }

@@ -11,7 +11,7 @@ export const RESUME_AT = `CASE WHEN resume_at <= ${LATEST_PLANNED} THEN resume_a
 export const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid,
-  no_longer_valid AS "noLongerValid", unproven, pending, denied, overturned, progress AS asked,
+  no_longer_valid AS "noLongerValid", unproven, pending, denied, progress AS asked,
   api_calls AS "apiCalls", problem, ${RESUME_AT} AS "resumeAt", result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 

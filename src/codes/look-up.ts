@@ -16,7 +16,7 @@ import { Ledger } from './ledger-store.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
 import { callMarket } from './market-runner.js';
 import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules.js';
-import { runRequests, type Recording, type Runner } from './requests.js';
+import { runRequests, type LookUpCalls, type Recording, type Runner } from './requests.js';
 import { readSellerSituation } from './situation-store.js';
 import { firstPass, makeReady } from './first-pass.js';
 import type { CodeResult, OpenCode } from './ledger.js';
@@ -30,15 +30,6 @@ export interface LookUpDeps {
   readonly confirm: (auditId: bigint) => Promise<void>;
   /** Aborted when no code is looked up any more. */
   readonly signal: AbortSignal;
-}
-
-/** Calls of a look-up, retries included. */
-export interface LookUpCalls {
-  /** The look-ups of the day. */
-  readonly auditId: bigint;
-  readonly own: number;
-  /** Of all look-ups of the day, with the second checks of denied codes, in all processes. */
-  readonly total: number;
 }
 
 /** Why a denied code has no verdict while a problem keeps the worker from checking it again. */

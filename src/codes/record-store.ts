@@ -396,8 +396,8 @@ const COUNT = named(
   `
   UPDATE mirror.audits
      SET valid = valid + $2, invalid = invalid + $3, no_longer_valid = no_longer_valid + $4, unproven = unproven + $5,
-         pending = pending - $2 - $3 - $4 - $5, denied = denied + $6, overturned = overturned + $7,
-         api_calls = api_calls + $8, chance_calls = chance_calls + $9, chance_denied = chance_denied + $10,
+         pending = pending - $2 - $3 - $4 - $5, denied = denied + $6,
+         api_calls = api_calls + $7, chance_calls = chance_calls + $8, chance_denied = chance_denied + $9,
          state = CASE WHEN ${IS_OVER} THEN 'finished' ELSE state END,
          problem = CASE WHEN ${IS_OVER} THEN NULL ELSE problem END,
          resume_at = CASE WHEN ${IS_OVER} THEN NULL ELSE resume_at END,
@@ -414,18 +414,17 @@ async function updateCounts(
   apiCalls: number,
 ): Promise<Omit<Recorded, 'settled'>> {
   const verdicts = { valid: 0, invalid: 0, no_longer_valid: 0, unproven: 0 };
-  const counts = { denied: 0, overturned: 0 };
+  let denied = 0;
   for (const { before, after } of codes) {
-    if (before.is_denied && after.verdict === 'valid') counts.overturned++;
     // Known-valid codes that were denied as proofs are no codes of the list.
     if (before.position < 0) continue;
     if (after.verdict !== null) verdicts[after.verdict]++;
-    counts.denied += Number(after.verdict === null && after.isDenied) - Number(before.is_denied);
+    denied += Number(after.verdict === null && after.isDenied) - Number(before.is_denied);
   }
   const { rows } = await client.query<Omit<Recorded, 'settled'>>(COUNT, [
     auditId,
     ...[verdicts.valid, verdicts.invalid, verdicts.no_longer_valid, verdicts.unproven],
-    ...[counts.denied, counts.overturned, apiCalls, chance.calls, chance.denied],
+    ...[denied, apiCalls, chance.calls, chance.denied],
   ]);
   if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
   return rows[0];

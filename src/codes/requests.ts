@@ -51,6 +51,15 @@ export type Request =
 /** What is to be recorded. */
 export type Recording = Extract<Request, { readonly kind: 'record' | 'proven' }>;
 
+/** Calls of a look-up, retries included. */
+export interface LookUpCalls {
+  /** The look-ups of the day. */
+  readonly auditId: bigint;
+  readonly own: number;
+  /** Of all look-ups of the day, with the second checks of denied codes, in all processes. */
+  readonly total: number;
+}
+
 /** Requests, one after the other, that end with an `R`. Answers are given for calls only. */
 export type Requests<R> = Generator<Request, R, Answer | undefined>;
 

@@ -59,14 +59,7 @@ export interface AuditProgress
     Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid'>,
     Pick<
       Audit,
-      | 'noLongerValid'
-      | 'unproven'
-      | 'pending'
-      | 'denied'
-      | 'overturned'
-      | 'apiCalls'
-      | 'problem'
-      | 'resumeAt'
+      'noLongerValid' | 'unproven' | 'pending' | 'denied' | 'apiCalls' | 'problem' | 'resumeAt'
     > {
   /** What was asked so far; null before the first call. */
   readonly asked: AskedSoFar | null;

@@ -12,7 +12,6 @@ import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { getAudit } from '../../src/codes/audits-store.js';
 import {
   validatedCodes,
   cellsOf,
@@ -275,7 +274,10 @@ describe('the result of an audit that was stopped', () => {
       /→ .*audits resume \d+ {3}\(works on it here, or watches; it writes .*result\.json\)\n/,
     );
     const worker = start(['worker'], { ...env, HEALTH_LISTEN: 'off' });
-    await until(async () => (await getAudit(mirror().db, BigInt(id)))?.state === 'finished');
+    await until(async () => {
+      const rows = await mirror().rows(`SELECT FROM mirror.audits WHERE state = 'finished'`);
+      return rows.length > 0;
+    });
     worker.process.kill('SIGTERM');
     await worker.ended;
     const shown = await run(['audits', 'show', id], env);

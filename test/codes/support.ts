@@ -16,13 +16,12 @@ import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
-import { readResults } from '../../src/codes/results-store.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
-export const SOLD = 5_000;
+const SOLD = 5_000;
 /** Index of a purchase that is in no list of these tests. */
-export const CANARY = 4_999;
+const CANARY = 4_999;
 
 /** A simulated seller with purchases, and a client. */
 export interface Shop {
@@ -88,11 +87,6 @@ export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
   return Array.from({ length: count }, (_, i) =>
     i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
   );
-}
-
-/** Codes that are all invalid. */
-export function invalidCodes(count: number): string[] {
-  return Array.from({ length: count }, (_, i) => `nobody-bought-${i}`);
 }
 
 /** The true verdicts. */
@@ -179,16 +173,4 @@ export async function progress({ db }: Mirror, auditId: bigint): Promise<AuditPr
   const audit = await getAudit(db, auditId);
   if (audit === null) throw new Error(`there is no audit ${auditId}`);
   return audit;
-}
-
-/** The audit's verdict on each code. */
-export async function auditVerdicts(
-  { db }: Mirror,
-  auditId: bigint,
-): Promise<Record<string, string | null>> {
-  const verdicts: Record<string, string | null> = {};
-  for await (const { code, verdict } of readResults(db, [{ auditId, sellerId: SELLER }])) {
-    if (code !== null) verdicts[code] = verdict === 'pending' ? null : verdict;
-  }
-  return verdicts;
 }

@@ -20,6 +20,7 @@ const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261128153800_sellers_asked': '3d2dc7dc8da37d3a',
   '20261128153800_drafts': 'f8f23d9ed93d7e0d',
   '20261128180000_management': 'c135325d7609d190',
+  '20261128190000_unused_counts': 'f950b9ff7b1d314c',
 };
 
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));

@@ -24,6 +24,7 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
     code: string;
     verdict: 'valid' | 'invalid' | null;
     proofs: number;
+    checks: readonly string[];
   }>(
     // A known valid code that was denied as a proof of the key is checked like the others, so it is found again. Two
     // spellings of one code are found once each, and become one code.
@@ -32,14 +33,16 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
               WHERE c.code_id = o.code_id AND c.verdict <> 'unproven')::int
             - (SELECT count(*) FROM mirror.audit_codes a
                 WHERE a.code_id = o.code_id AND a.position < 0 AND a.verdict = 'valid')::int
-            - (SELECT count(*) FROM mirror.purchase_codes m WHERE m.merged_into = o.code_id)::int AS proofs
+            - (SELECT count(*) FROM mirror.purchase_codes m WHERE m.merged_into = o.code_id)::int AS proofs,
+            (SELECT json_agg(concat_ws(' ', c.verdict, c.reason, c.audit_id, c.checked_at) ORDER BY c.check_id)
+               FROM mirror.code_checks c WHERE c.code_id = o.code_id) AS checks
        FROM mirror.purchase_codes p JOIN mirror.purchase_codes o ON o.code_id = coalesce(p.merged_into, p.code_id)`,
   );
   const stored = new Map(rows.map((row) => [row.code, row]));
   const counts = { valid: 0, invalid: 0, unproven: 0, wrongValid: 0, wrongInvalid: 0, lost: 0 };
   let verdictsTwice = 0;
   for (const [code, { valid }] of known.codes) {
-    const { verdict, proofs } = stored.get(code) ?? {};
+    const { verdict, proofs, checks } = stored.get(code) ?? {};
     if (verdict === undefined || verdict === null) {
       counts[verdict === undefined ? 'lost' : 'unproven']++;
       differences.push(`store: ${code} has no verdict`);
@@ -49,7 +52,10 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
     // The first denial is recorded as an unproven check; the second one has the verdict that follows from both.
     if (proofs !== 1) {
       verdictsTwice++;
-      differences.push(`store: ${code} is ${verdict} with ${proofs} verdicts in the ledger`);
+      const all = checks?.join('; ');
+      differences.push(
+        `store: ${code} is ${verdict} with ${proofs} verdicts in the ledger: ${all}`,
+      );
     }
     if ((verdict === 'valid') === valid) continue;
     counts[valid ? 'wrongInvalid' : 'wrongValid']++;

@@ -5,8 +5,9 @@ import type { Fault, SellerSpec, Simulator } from '#product/simulator/index.js';
 import { pick, type Random } from '../setup.js';
 
 /**
- * Faults of single calls, in every form of the simulator except one: no rule can distinguish a single
- * `key-refused` answer between good calls from a true denial. Longer failures of the key are in `outagesOf`.
+ * Faults of single calls, in every form of the simulator except two. No rule can distinguish a single `key-refused` answer
+ * between good calls from a true denial: longer failures of the key are in `outagesOf`. And a bot challenge stops all calls
+ * for ten minutes, so it comes once, if there is time for it.
  */
 function singleFaults(elsewhere: string): readonly Fault[] {
   return [
@@ -22,8 +23,6 @@ function singleFaults(elsewhere: string): readonly Fault[] {
     { kind: 'maintenance-redirect' },
     { kind: 'switched-off', body: 'json' },
     { kind: 'switched-off', body: 'html' },
-    { kind: 'challenge', status: 403 },
-    { kind: 'challenge', status: 503 },
     ...[200, 400, 401, 403, 404, 422, 500].map((status): Fault => ({ kind: 'html', status })),
     ...[200, 404, 500].map((status): Fault => ({ kind: 'empty', status })),
     ...each('array', 'string', 'null', 'number').map(
@@ -56,7 +55,6 @@ function each<T extends string>(...words: T[]): T[] {
 
 /** Each of these stops all calls for a minute, so each is used once. */
 const RARE: readonly Fault[] = [
-  { kind: 'challenge', status: 429 },
   { kind: 'rate-limited', body: 'html', retryAfter: null },
   { kind: 'reply', status: 429, body: '<h1>Too Many Requests</h1>' },
 ];
@@ -129,8 +127,18 @@ interface Outage {
   readonly end: () => void;
 }
 
-/** @param seller the seller to restore after its key was revoked */
-export function outagesOf(simulator: Simulator, seller: SellerSpec): readonly Outage[] {
+/** Minutes that a bot challenge stops all calls, and twice that: one may come before it is over. */
+const CHALLENGE_MINUTES = 25;
+
+/**
+ * @param seller the seller to restore after its key was revoked
+ * @param minutes that the soak may take
+ */
+export function outagesOf(
+  simulator: Simulator,
+  seller: SellerSpec,
+  minutes: number,
+): readonly Outage[] {
   const all = (fault: Fault): Pick<Outage, 'begin' | 'end'> => ({
     begin: () => simulator.faults.always('any', fault),
     end: () => simulator.faults.clear(),
@@ -145,6 +153,12 @@ export function outagesOf(simulator: Simulator, seller: SellerSpec): readonly Ou
   };
   const maintenance = all({ kind: 'maintenance', retryAfter: 5 });
   const switchedOff = all({ kind: 'switched-off', body: 'html' });
+  const challenged = {
+    name: 'bot challenge for all',
+    at: 0.9,
+    seconds: 3,
+    ...all({ kind: 'challenge' }),
+  };
   return [
     {
       name: 'the key sells nothing',
@@ -159,6 +173,6 @@ export function outagesOf(simulator: Simulator, seller: SellerSpec): readonly Ou
     { name: 'maintenance for all', at: 0.62, seconds: 10, ...maintenance },
     { name: 'API switched off', at: 0.7, seconds: 8, ...switchedOff },
     { at: 0.8, seconds: 8, ...revoked },
-    { name: 'bot challenge for all', at: 0.9, seconds: 3, ...all({ kind: 'challenge' }) },
+    ...(minutes < CHALLENGE_MINUTES ? [] : [challenged]),
   ];
 }

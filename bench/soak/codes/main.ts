@@ -79,24 +79,24 @@ const everyFewCalls = async (min: number, max: number, work: () => void): Promis
     work();
   }
 };
-/** The share of checked codes in the newest audit, its second checks, and when either last changed. */
-const audit = { share: 0, confirmed: 0, changedAt: performance.now() };
+/** The share of checked codes in the newest audit, its calls, and when either last changed. */
+const audit = { share: 0, calls: 0, changedAt: performance.now() };
 const watchAudit = async (): Promise<void> => {
   while (!over.signal.aborted) {
-    const { rows } = await client.query<{ share: number; confirmed: number }>(
-      `SELECT 1 - pending / greatest(codes, 1)::float8 AS share, confirmed FROM mirror.audits
+    const { rows } = await client.query<{ share: number; calls: number }>(
+      `SELECT 1 - pending / greatest(codes, 1)::float8 AS share, api_calls AS calls FROM mirror.audits
         ORDER BY audit_id DESC LIMIT 1`,
     );
-    const { share, confirmed } = rows[0] ?? { share: 0, confirmed: 0 };
-    if (share !== audit.share || confirmed !== audit.confirmed) {
-      Object.assign(audit, { share, confirmed, changedAt: performance.now() });
+    const { share, calls } = rows[0] ?? { share: 0, calls: 0 };
+    if (share !== audit.share || calls !== audit.calls) {
+      Object.assign(audit, { share, calls, changedAt: performance.now() });
     }
     await sleep(250);
   }
 };
 const outages: string[] = [];
 const runOutages = async (): Promise<void> => {
-  for (const { name, at, seconds, begin, end } of outagesOf(simulator, seller)) {
+  for (const { name, at, seconds, begin, end } of outagesOf(simulator, seller, options.minutes)) {
     if (!(await waitFor(() => audit.share >= at))) return;
     const [from, calls] = [performance.now(), simulator.requestCount];
     log(`${name}; ${Math.round(100 * audit.share)} % checked`);

@@ -21,7 +21,7 @@ import { Meter } from './meter.js';
 import type { Pace } from './progress.js';
 import { LOOK_UPS_GATHER_MS, type Verdict } from './rules.js';
 import { readSellerSituation } from './situation-store.js';
-import { runRequests } from './requests.js';
+import type { Market } from './market.js';
 import type { AuditProgress } from './types.js';
 import type { Situation, Stop } from './situation.js';
 
@@ -147,7 +147,7 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
   if (audit.resumeAt !== null) await noteAuditWait(db, auditId, null, null);
   const both = AbortSignal.any([signal, ledger.ended]);
   const meter = new Meter(db, audit, piece);
-  const runner = new MarketRunner({ ...piece, signal: both, onCall: (call) => meter.note(call) });
+  const runner = new MarketRunner({ ...piece, signal: both, onCode: (form) => meter.note(form) });
   const beganAt = performance.now();
   let memory = resumed(await ledger.memory());
   let username = binding.username;
@@ -156,19 +156,19 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
       const facts = await ledger.facts();
       if (ledger.state !== 'running') return 'ended';
       if (closing?.aborted === true) return 'closing';
-      const situation = await readSituation(piece, username);
+      const situation = await readSituation(piece, runner, username);
       const step = nextStep(facts, memory, situation);
       meter.begin(step, facts);
       switch (step.kind) {
         case 'first-pass': {
           const codes = await ledger.open(step.after, step.limit);
           meter.list(codes.flatMap(({ forms }) => forms.slice(0, 1)));
-          memory = await runRequests(firstPass(codes, situation, memory), runner);
+          memory = await firstPass(codes, situation, memory);
           break;
         }
         case 'second-check':
           meter.list(step.codes.map(({ form }) => form));
-          memory = await runRequests(secondCheck(step.codes, facts, situation, memory), runner);
+          memory = await secondCheck(step.codes, facts, situation, memory);
           break;
         case 'settle':
           await ledger.record(step.results);
@@ -199,7 +199,11 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
   }
 }
 
-async function readSituation(piece: Piece, account: string | null): Promise<Situation> {
+async function readSituation(
+  piece: Piece,
+  market: Market,
+  account: string | null,
+): Promise<Situation> {
   const { db, audit, sellerId, marketplace, spacingMs, closing } = piece;
   const { auditId, codes, isLookUps } = audit;
   const terms = await readAuditTerms(db, auditId);
@@ -209,6 +213,7 @@ async function readSituation(piece: Piece, account: string | null): Promise<Situ
   ]);
   return {
     ...seller,
+    market,
     account,
     waitMs: terms.confirmAfterMs,
     heldUntil: terms.heldUntil,

@@ -15,7 +15,7 @@ import {
   pauseBeforeRetry,
   SILENCES_LIKE_OUTAGE,
 } from './rules.js';
-import { askForm, type CodeAnswer, type Requests } from './requests.js';
+import { together, type CodeAnswer, type Market } from './market.js';
 import {
   afterBad,
   afterGood,
@@ -44,17 +44,17 @@ type Good = Extract<Proof, { readonly good: unknown }>;
  * Asks open codes once each.
  * @param codes the next ones after `memory.after`; none: the list was gone through
  */
-export function* firstPass(
+export async function firstPass(
   codes: readonly OpenCode[],
   situation: Situation,
   memory: Memory,
-): Requests<Memory> {
+): Promise<Memory> {
   if (codes.length + memory.found.length === 0) return gonePast(memory, situation);
   const like = codes[0]?.forms[0] ?? '';
-  const ready = yield* makeReady(like, situation, { ...memory, hold: null });
+  const ready = await makeReady(like, situation, { ...memory, hold: null });
   if (ready.hold !== null || ready.findsEverything) return ready;
   const pass = new FirstPass(codes, situation, ready);
-  return yield* pass.run();
+  return pass.run();
 }
 
 /** All were asked once. Those without an answer are tried again later. */
@@ -68,17 +68,21 @@ function gonePast(memory: Memory, { now }: Situation): Memory {
  * look is too old.
  * @param like a code whose shape the random ones have
  */
-export function* makeReady(like: string, situation: Situation, memory: Memory): Requests<Memory> {
+export async function makeReady(
+  like: string,
+  situation: Situation,
+  memory: Memory,
+): Promise<Memory> {
   const { now, waitMs, vouchMs } = situation;
   let ready = memory;
   if (ready.controlAt === null || now() - ready.controlAt > KEY_FRESH_MS) {
-    ready = yield* control(like, situation, ready);
+    ready = await control(like, situation, ready);
     if (ready.hold !== null || ready.findsEverything) return ready;
   }
   const isBeginning = ready.after < 0 && ready.passes === 0;
   const isLong = isBeginning && situation.codes >= LOOK_FIRST_CODES;
   if (vouchMs > 0 ? isVouched(ready, situation) : !isLong) return ready;
-  const look = yield* lookAtAccount(situation.account ?? ready.account);
+  const look = await lookAtAccount(situation.market, situation.account ?? ready.account);
   if ('bad' in look) return afterBad(ready, look.bad, waitMs, false);
   return afterLook(ready, look, new ProofCodes(situation));
 }
@@ -92,13 +96,13 @@ function isVouched({ lookedAt }: Memory, { vouchMs, now }: Situation): boolean {
  * The negative control: a random code must be denied. If it is found, and two more are, this marketplace finds everything.
  * @param like a code whose shape the random ones have
  */
-function* control(
+async function control(
   like: string,
-  { dice, waitMs }: Pick<Situation, 'dice' | 'waitMs'>,
+  { dice, waitMs, market }: Situation,
   memory: Memory,
-): Requests<Memory> {
+): Promise<Memory> {
   for (let found = 0; found < 3; found++) {
-    const answer = yield* askTwice(() => controlCode(like, dice));
+    const answer = await askTwice(market, () => controlCode(like, dice));
     const meaning = meaningOf(answer.reply);
     if (meaning.kind === 'denied') return { ...memory, controlAt: answer.at };
     if (meaning.kind === 'found') continue;
@@ -136,6 +140,7 @@ class FirstPass {
   readonly #codes: readonly OpenCode[];
   readonly #situation: Situation;
   readonly #proofCodes: ProofCodes;
+  readonly #market: Market;
   #memory: Memory;
   #next = 0;
   /** Purchases that wait for a look at the account. */
@@ -157,16 +162,17 @@ class FirstPass {
   constructor(codes: readonly OpenCode[], situation: Situation, memory: Memory) {
     this.#codes = codes;
     this.#situation = situation;
+    this.#market = situation.market;
     this.#memory = memory;
     this.#proofCodes = new ProofCodes(situation);
     this.#found = [...memory.found];
   }
 
-  *run(): Requests<Memory> {
-    yield { kind: 'together', all: this.#asks() };
-    if (!this.#isOver && this.#wantsGuard) yield* this.#guard();
-    if (!this.#isOver && (this.#found.length > 0 || this.#isFirstLookDue)) yield* this.#look();
-    if (!this.#isOver) yield* this.#recordSilent();
+  async run(): Promise<Memory> {
+    await together(this.#market.concurrency, () => this.#begin());
+    if (!this.#isOver && this.#wantsGuard) await this.#guard();
+    if (!this.#isOver && (this.#found.length > 0 || this.#isFirstLookDue)) await this.#look();
+    if (!this.#isOver) await this.#recordSilent();
     const passed = this.#codes[this.#next - 1]?.position ?? this.#memory.after;
     return { ...this.#memory, after: passed, found: this.#isDoubted ? [] : this.#found };
   }
@@ -182,17 +188,15 @@ class FirstPass {
     return this.#memory.hold !== null;
   }
 
-  *#asks(): Generator<Requests<void>> {
-    while (!this.#isOver) {
-      if (this.#wantsGuard && !this.#isGuarding) yield this.#guard();
-      else if (this.#isLookDue && !this.#isLooking) yield this.#look();
-      else {
-        const code = this.#situation.isClosing() ? undefined : this.#codes[this.#next];
-        if (code === undefined) return;
-        this.#next++;
-        yield this.#ask(code);
-      }
-    }
+  /** Begins what is due now; null: nothing more. */
+  #begin(): Promise<void> | null {
+    if (this.#isOver) return null;
+    if (this.#wantsGuard && !this.#isGuarding) return this.#guard();
+    if (this.#isLookDue && !this.#isLooking) return this.#look();
+    const code = this.#situation.isClosing() ? undefined : this.#codes[this.#next];
+    if (code === undefined) return null;
+    this.#next++;
+    return this.#ask(code);
   }
 
   get #isLookDue(): boolean {
@@ -209,39 +213,39 @@ class FirstPass {
   }
 
   /** Asks for a code in each of its forms, until one is found. Denied means: each was denied. */
-  *#ask(code: OpenCode): Requests<void> {
+  async #ask(code: OpenCode): Promise<void> {
     let denial: CodeAnswer | null = null;
     for (const form of code.forms) {
-      const answer: CodeAnswer = yield* askForm(form);
+      const answer: CodeAnswer = await this.#market.code(form);
       const { kind } = meaningOf(answer.reply);
-      if (kind === 'found') return yield* this.#takeFound(code, form, answer);
+      if (kind === 'found') return this.#takeFound(code, form, answer);
       if (kind !== 'denied') return this.#takeSilence(code, answer);
       denial = answer;
     }
-    if (denial !== null) yield* this.#takeDenial(code, denial);
+    if (denial !== null) await this.#takeDenial(code, denial);
   }
 
-  *#takeFound(code: OpenCode, form: string, answer: CodeAnswer): Requests<void> {
+  async #takeFound(code: OpenCode, form: string, answer: CodeAnswer): Promise<void> {
     this.#answered();
     this.#denialsInRow = 0;
     const result = resultOf(code, form, answer, { verdict: 'valid' });
     const found = { ...result, chance: { calls: 1, denied: 0 } };
     if (this.#proofCodes.strangeItem(answer.reply) === null) {
-      if (isVouched(this.#memory, this.#situation)) yield { kind: 'record', results: [found] };
+      if (isVouched(this.#memory, this.#situation)) await this.#market.record([found]);
       else this.#found.push(found);
       return;
     }
-    const again = yield* askAgain(answer, form, this.#proofCodes, this.#account);
+    const again = await askAgain(this.#market, answer, form, this.#proofCodes, this.#account);
     if ('bad' in again) return this.#end(again);
     if (this.#isDoubted) return;
     this.#memory = afterGood(this.#memory, again.good);
     const { kind } = meaningOf(again.answer.reply);
-    if (kind === 'found') yield { kind: 'record', results: [found] };
-    else if (kind === 'denied') yield* this.#takeDenial(code, again.answer);
+    if (kind === 'found') await this.#market.record([found]);
+    else if (kind === 'denied') await this.#takeDenial(code, again.answer);
     else this.#takeSilence(code, again.answer);
   }
 
-  *#takeDenial(code: OpenCode, answer: CodeAnswer): Requests<void> {
+  async #takeDenial(code: OpenCode, answer: CodeAnswer): Promise<void> {
     this.#answered();
     for (const tried of code.forms) this.#proofCodes.denied(tried);
     this.#denialsInRow++;
@@ -249,8 +253,8 @@ class FirstPass {
     const isRow = this.#denialsInRow >= FIRST_GUARD;
     if (isRow && this.#denialsSinceGuard >= this.#guardAt) this.#wantsGuard = true;
     const form = code.forms.at(-1) ?? null;
-    yield* this.#recordSilent();
-    yield { kind: 'record', results: [resultOf(code, form, answer)] };
+    await this.#recordSilent();
+    await this.#market.record([resultOf(code, form, answer)]);
   }
 
   #takeSilence(code: OpenCode, answer: CodeAnswer): void {
@@ -276,34 +280,34 @@ class FirstPass {
     this.#challenges = 0;
   }
 
-  *#recordSilent(): Requests<void> {
+  async #recordSilent(): Promise<void> {
     const results = this.#silent.splice(0);
-    if (results.length > 0) yield { kind: 'record', results };
+    if (results.length > 0) await this.#market.record(results);
   }
 
   /** Proves the key, because of many denials or answers that are none. A good key means that only these codes have none. */
-  *#guard(): Requests<void> {
+  async #guard(): Promise<void> {
     this.#isGuarding = true;
     this.#wantsGuard = false;
     this.#denialsSinceGuard = 0;
     this.#guardAt = NEXT_GUARD;
     this.#looks++;
-    const proof = yield* prove(this.#proofCodes, this.#account);
+    const proof = await prove(this.#market, this.#proofCodes, this.#account);
     this.#isGuarding = false;
     if ('good' in proof) {
       this.#memory = afterGood(this.#memory, proof.good);
-      yield* this.#recordSilent();
+      await this.#recordSilent();
       return;
     }
     this.#end(proof);
   }
 
   /** Records what was found so far, once account details show that the key opens the seller's account. */
-  *#look(): Requests<void> {
+  async #look(): Promise<void> {
     this.#isLooking = true;
     this.#looks++;
     const found = this.#found.splice(0);
-    const look = yield* lookAtAccount(this.#account);
+    const look = await lookAtAccount(this.#market, this.#account);
     this.#isLooking = false;
     if ('bad' in look) {
       this.#found.unshift(...found);
@@ -311,7 +315,7 @@ class FirstPass {
     }
     if (this.#isDoubted) return;
     this.#memory = afterLook(this.#memory, look, this.#proofCodes, found[0]?.check?.at);
-    if (found.length > 0) yield { kind: 'record', results: found };
+    if (found.length > 0) await this.#market.record(found);
   }
 
   get #account(): string | null {

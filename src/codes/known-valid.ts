@@ -1,5 +1,5 @@
 import { KNOWN_VALID_PER_PROOF } from './rules.js';
-import type { CodeReply } from './requests.js';
+import type { CodeReply } from './market.js';
 import type { KnownValid } from './ledger.js';
 import type { Situation } from './situation.js';
 

@@ -9,17 +9,17 @@ import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { sameHost } from '../domain/address.js';
 import { formsOf } from '../marketplace/code.js';
-import type { CallOptions, Marketplace } from '../marketplace/types.js';
+import type { Marketplace } from '../marketplace/types.js';
 import type { UnprovenReason } from './evidence.js';
 import type { KnownCode } from './known-code.js';
 import { Ledger } from './ledger-store.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
-import { callMarket } from './market-runner.js';
+import { Caller } from './market-runner.js';
 import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules.js';
-import { runRequests, type LookUpCalls, type Recording, type Runner } from './requests.js';
+import type { LookUpCalls, Market } from './market.js';
 import { readSellerSituation } from './situation-store.js';
 import { firstPass, makeReady } from './first-pass.js';
-import type { CodeResult, OpenCode } from './ledger.js';
+import type { CodeResult, FoundProof, OpenCode } from './ledger.js';
 import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
 
 export interface LookUpDeps {
@@ -149,9 +149,32 @@ interface Key {
 /** A question to the marketplace: what is known since, and what is to be recorded. */
 interface Question {
   memory: Memory;
-  readonly recordings: Recording[];
+  readonly results: CodeResult[];
+  readonly found: FoundProof[];
   /** Other look-ups share the client, so its own count of calls would be theirs, too. */
   calls: number;
+}
+
+/** Makes calls, and records nothing yet: a worker would ask about a code that waits without a denial. */
+class Asker extends Caller implements Market {
+  readonly concurrency = 1;
+  readonly #question: Pick<Question, 'results' | 'found'>;
+
+  constructor(
+    question: Pick<Question, 'results' | 'found'>,
+    options: ConstructorParameters<typeof Caller>[0],
+  ) {
+    super(options);
+    this.#question = question;
+  }
+
+  async record(results: readonly CodeResult[]): Promise<void> {
+    this.#question.results.push(...results);
+  }
+
+  async proven(found: readonly FoundProof[]): Promise<void> {
+    this.#question.found.push(...found);
+  }
 }
 
 /** Looks up codes of one seller. */
@@ -181,7 +204,7 @@ export class LookUpDesk {
         : { kind: 'known', known: stored.known, stale: true, againAfterS: null };
     // A worker that met a bad key knows more than a proof of ten minutes ago.
     if (stored.problem !== null) this.#key = null;
-    const question: Question = { memory: FRESH_MEMORY, recordings: [], calls: 0 };
+    const question: Question = { memory: FRESH_MEMORY, results: [], found: [], calls: 0 };
     const isAnswered = await inTime(signal, CALL_TIMEOUT_MS, (limit) =>
       this.#ask(code, stored, question, limit),
     );
@@ -216,11 +239,13 @@ export class LookUpDesk {
       // A caller waits, so one try without an answer is the last.
       attempts: MAX_ATTEMPTS - 1,
     };
-    const runner = this.#runner(signal, question, () => {
+    const { db, marketplace } = this.#deps;
+    const onRequest = () => {
       question.calls++;
       return () => undefined;
-    });
-    question.memory = await runRequests(firstPass([open], situation, memory), runner);
+    };
+    const market = new Asker(question, { db, marketplace, signal, onRequest });
+    question.memory = await firstPass([open], { ...situation, market }, memory);
     if (isAboutKey(question.memory)) this.#key = null;
   }
 
@@ -245,16 +270,18 @@ export class LookUpDesk {
     const { host } = marketplace;
     const bound = await ensureSeller(db, sellerId, host);
     const known = await readSellerSituation(db, sellerId, null, null);
-    const situation = { ...LOOK_UP, ...known, account: bound.username, now: () => db.clock.now() };
+    const onRequest = () => {
+      this.#unanswered++;
+      return () => void this.#unanswered--;
+    };
+    const market = new Asker({ results: [], found: [] }, { db, marketplace, signal, onRequest });
+    const now = (): number => db.clock.now();
+    const situation = { ...LOOK_UP, ...known, market, now, account: bound.username };
     if (bound.username !== null && !sameHost(bound.marketplace, host)) {
       const stop = { reason: 'another-account', detail: null } as const;
       return { situation, memory: { ...FRESH_MEMORY, hold: { stop, until: null } } };
     }
-    const runner = this.#runner(signal, null, () => {
-      this.#unanswered++;
-      return () => void this.#unanswered--;
-    });
-    const memory = await runRequests(makeReady(like, situation, FRESH_MEMORY), runner);
+    const memory = await makeReady(like, situation, FRESH_MEMORY);
     const account = bound.username ?? memory.account;
     const key = { memory, situation: { ...situation, account } };
     if (isAboutKey(memory)) this.#key = null;
@@ -266,31 +293,13 @@ export class LookUpDesk {
     return key;
   }
 
-  /** Makes calls, and records nothing yet: a worker would ask about a code that waits without a denial. */
-  #runner(
-    signal: AbortSignal,
-    question: Question | null,
-    onRequest: NonNullable<CallOptions['onRequest']>,
-  ): Runner {
-    const { db, marketplace } = this.#deps;
-    const options = { signal, priority: 'audit', onRequest } as const;
-    return {
-      concurrency: 1,
-      ask: (call) => callMarket(db, marketplace, call, options),
-      record: (recording) => {
-        question?.recordings.push(recording);
-        return Promise.resolve();
-      },
-    };
-  }
-
   /**
    * Enters the code in the look-ups of the day, with what the first pass found out.
    * @returns null: there is no verdict
    */
   async #record(
     code: string,
-    { recordings, calls }: Question,
+    { results, found, calls }: Question,
     { check, verdict }: CodeResult,
     { onCalls }: LookUpEvents,
   ): Promise<LookUp | null> {
@@ -299,10 +308,8 @@ export class LookUpDesk {
     let counted = 0;
     const ledger = new Ledger(db, { auditId, sellerId, callCount: () => counted });
     counted = calls;
-    for (const recording of recordings) {
-      if (recording.kind === 'proven') await ledger.proven(recording.found);
-      else await ledger.record(recording.results.map((one) => placed(one, position)));
-    }
+    await ledger.record(results.map((one) => placed(one, position)));
+    await ledger.proven(found);
     onCalls?.({ auditId, own: calls, total: ledger.totalCalls });
     if (verdict === 'valid') {
       const { known } = await readLookUp(db, sellerId, code);
@@ -335,8 +342,7 @@ function placed(result: CodeResult, position: number): CodeResult {
 }
 
 /** What the first pass found out about the code; null: it asks later. */
-function resultIn({ recordings }: Question): CodeResult | null {
-  const results = recordings.flatMap((one) => (one.kind === 'record' ? one.results : []));
+function resultIn({ results }: Question): CodeResult | null {
   return results.find(({ of }) => 'position' in of) ?? null;
 }
 

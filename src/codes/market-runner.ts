@@ -1,63 +1,94 @@
-/** Makes the requests of the plan: calls the marketplace, and records many results at a time. */
+/** The real `Market`: calls the marketplace, and records many results at a time. */
 
 import type { Db } from '../db/db.js';
 import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import { foundPurchase } from './known-code.js';
-import type { Answer, Call, CodeReply, Recording, Runner } from './requests.js';
 import type { CodeResult, FoundProof } from './ledger.js';
+import type { AccountAnswer, Answer, CodeAnswer, ItemAnswer, Market } from './market.js';
 
 /** Results are recorded after this time, milliseconds. A kill loses no more, but for purchases that wait for a look. */
 const EVERY_MS = 200;
 /** Or when there are so many. */
 const FULL = 500;
 
-interface Records {
-  record(results: readonly CodeResult[]): Promise<void>;
-  proven(found: readonly FoundProof[]): Promise<void>;
-}
-
-export interface MarketRunnerOptions {
+interface CallerOptions extends Pick<CallOptions, 'onRequest'> {
   readonly db: Pick<Db, 'clock'>;
   readonly marketplace: Pick<Marketplace, 'account' | 'validate' | 'item'>;
-  readonly ledger: Records;
-  readonly concurrency: number;
   /** Ends calls at once. */
   readonly signal: AbortSignal;
-  /** Called when a call was answered. */
-  readonly onCall?: (call: Call) => void;
+  /** Called when a code was asked about. */
+  readonly onCode?: (form: string) => void;
 }
 
-/** Runs requests over a marketplace and a ledger. */
-export class MarketRunner implements Runner {
-  readonly #options: MarketRunnerOptions;
+/** Makes the calls of the plan. Each throws the signal's reason once it is aborted. */
+export class Caller {
+  readonly #options: CallerOptions;
+
+  constructor(options: CallerOptions) {
+    this.#options = options;
+  }
+
+  account(): Promise<AccountAnswer> {
+    return this.#call((options) => this.#options.marketplace.account(options));
+  }
+
+  item(id: number): Promise<ItemAnswer> {
+    return this.#call((options) => this.#options.marketplace.item(id, options));
+  }
+
+  async code(form: string, onNewConnection = false): Promise<CodeAnswer> {
+    const { marketplace, onCode } = this.#options;
+    const { reply, ...times } = await this.#call((options) =>
+      marketplace.validate(form, { ...options, onNewConnection }),
+    );
+    onCode?.(form);
+    // No more is kept than the store does.
+    const isAnswered = reply.kind === 'answered';
+    return { ...times, reply: isAnswered ? { ...reply, data: foundPurchase(reply.data) } : reply };
+  }
+
+  async #call<R>(send: (options: CallOptions) => Promise<R>): Promise<Answer<R>> {
+    const { db, signal, onRequest } = this.#options;
+    let sentAt = db.clock.now();
+    const reply = await send({
+      signal,
+      priority: 'audit',
+      onRequest: () => {
+        sentAt = db.clock.now();
+        return onRequest?.() ?? (() => undefined);
+      },
+    });
+    return { sentAt, at: db.clock.now(), reply };
+  }
+}
+
+export interface MarketRunnerOptions extends CallerOptions {
+  readonly ledger: Pick<Market, 'record' | 'proven'>;
+  readonly concurrency: number;
+}
+
+/** Makes calls, and records their results in a ledger. */
+export class MarketRunner extends Caller implements Market {
+  readonly concurrency: number;
+  readonly #ledger: MarketRunnerOptions['ledger'];
   #results: CodeResult[] = [];
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
   #hasFailed = false;
 
   constructor(options: MarketRunnerOptions) {
-    this.#options = options;
+    super(options);
+    this.#ledger = options.ledger;
+    this.concurrency = options.concurrency;
   }
 
-  get concurrency(): number {
-    return this.#options.concurrency;
-  }
-
-  /** @throws the signal's reason */
-  async ask(call: Call): Promise<Answer> {
-    const { db, marketplace, signal, onCall } = this.#options;
-    const answer = await callMarket(db, marketplace, call, { signal, priority: 'audit' });
-    onCall?.(call);
-    return answer;
+  proven(found: readonly FoundProof[]): Promise<void> {
+    return this.#ledger.proven(found);
   }
 
   /** Resolves when more may come. @throws the error of an earlier write */
-  async record(request: Recording): Promise<void> {
-    if (request.kind === 'proven') {
-      await this.#options.ledger.proven(request.found);
-      return;
-    }
-    this.#results.push(...request.results);
+  async record(results: readonly CodeResult[]): Promise<void> {
+    this.#results.push(...results);
     if (this.#results.length >= FULL || this.#hasFailed) return this.flush();
     this.#timer ??= setTimeout(() => {
       this.flush().catch(() => (this.#hasFailed = true));
@@ -74,48 +105,6 @@ export class MarketRunner implements Runner {
 
   async #writeAfter(earlier: Promise<void>): Promise<void> {
     await earlier;
-    if (this.#results.length > 0) await this.#options.ledger.record(this.#results.splice(0));
+    if (this.#results.length > 0) await this.#ledger.record(this.#results.splice(0));
   }
-}
-
-type CallMarket = Pick<Marketplace, 'account' | 'validate' | 'item'>;
-
-/** Makes one call. @throws the signal's reason */
-export async function callMarket(
-  { clock }: Pick<Db, 'clock'>,
-  marketplace: CallMarket,
-  call: Call,
-  options: CallOptions,
-): Promise<Answer> {
-  let sentAt = clock.now();
-  const onRequest = () => {
-    sentAt = clock.now();
-    return options.onRequest?.() ?? (() => undefined);
-  };
-  const reply = await answerOf(marketplace, call, { ...options, onRequest });
-  return { sentAt, at: clock.now(), ...reply };
-}
-
-async function answerOf(marketplace: CallMarket, call: Call, options: CallOptions) {
-  switch (call.kind) {
-    case 'account':
-      return { kind: call.kind, reply: await marketplace.account(options) };
-    case 'item':
-      return { kind: call.kind, reply: await marketplace.item(call.id, options) };
-    case 'validate': {
-      const reply = await askForm(marketplace, call.form, options, call.onNewConnection);
-      return { kind: call.kind, reply };
-    }
-  }
-}
-
-/** Asks about one form of a code. Of an answer it keeps no more than the store does. */
-export async function askForm(
-  marketplace: Pick<Marketplace, 'validate'>,
-  form: string,
-  options: CallOptions,
-  onNewConnection = false,
-): Promise<CodeReply> {
-  const reply = await marketplace.validate(form, { ...options, onNewConnection });
-  return reply.kind === 'answered' ? { ...reply, data: foundPurchase(reply.data) } : reply;
 }

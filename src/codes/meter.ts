@@ -3,7 +3,6 @@ import { writeProgress } from './audits-store.js';
 import type { Step } from './plan.js';
 import { checkCost, type Pace } from './progress.js';
 import { asksInWindow, denialsNeeded, MAX_ROUNDS } from './rules.js';
-import type { Call } from './requests.js';
 import type { AskedSoFar, AuditProgress } from './types.js';
 import type { CheckFacts } from './ledger.js';
 
@@ -55,8 +54,9 @@ export class Meter {
     this.#waiting = new Set(forms);
   }
 
-  note(call: Call): void {
-    if (call.kind === 'validate' && this.#waiting.delete(call.form)) this.#asked++;
+  /** A code was asked about. */
+  note(form: string): void {
+    if (this.#waiting.delete(form)) this.#asked++;
   }
 
   async end(): Promise<void> {

@@ -6,8 +6,8 @@
  *     for (;;) {
  *       const facts = await ledger.facts();
  *       const step = nextStep(facts, memory, situation);
- *       first-pass   → memory = await runRequests(firstPass(await ledger.open(step.after, step.limit), situation, memory), runner)
- *       second-check → memory = await runRequests(secondCheck(step.codes, facts, situation, memory), runner)
+ *       first-pass   → memory = await firstPass(await ledger.open(step.after, step.limit), situation, memory)
+ *       second-check → memory = await secondCheck(step.codes, facts, situation, memory)
  *       settle       → await ledger.record(step.results)
  *       give-up      → await ledger.giveUp(step.reason): every code without a verdict becomes unproven
  *       wait, pause  → note it, and hand the job back until then

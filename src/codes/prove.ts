@@ -7,14 +7,7 @@
 
 import { meaningOf, messageOf, retryTimeOf } from '../marketplace/reply.js';
 import type { ProofCodes } from './known-valid.js';
-import {
-  askAccount,
-  askForm,
-  askItem,
-  type Answer,
-  type CodeAnswer,
-  type Requests,
-} from './requests.js';
+import type { AccountAnswer, Answer, CodeAnswer, ItemAnswer, Market } from './market.js';
 import {
   type CodeCheck,
   type CodeResult,
@@ -34,18 +27,15 @@ type Account = string | null;
  * Asks for account details, and once more at once if they are not the seller's: that may have been a moment's fault.
  * @param account user name of the seller's account; null: any is right
  */
-export function* lookAtAccount(account: Account): Requests<Proof> {
-  const first = yield* askAccount();
+export async function lookAtAccount(market: Market, account: Account): Promise<Proof> {
+  const first = await market.account();
   const proof = accountProof(first, account);
   if ('good' in proof || isPause(first)) return proof;
-  const second = accountProof(yield* askAccount(), account);
+  const second = accountProof(await market.account(), account);
   return 'good' in second ? second : { bad: { ...second.bad, isSure: true } };
 }
 
-function accountProof(
-  { reply, sentAt, at }: Answer & { readonly kind: 'account' },
-  account: Account,
-): Proof {
+function accountProof({ reply, sentAt, at }: AccountAnswer, account: Account): Proof {
   // Account details exist for every good key, so a denial is a refusal (API 7).
   if (reply.kind !== 'answered') return { bad: faultOf({ reply, at }, 'refused') };
   const { username } = reply.data.value;
@@ -57,20 +47,23 @@ function accountProof(
 }
 
 /** Proves the key. Records what it learns of known-valid codes. */
-export function* prove(codes: ProofCodes, account: Account): Requests<Proof> {
-  const look = yield* lookAtAccount(account);
-  return 'bad' in look ? look : yield* proveAgain(codes, look.good);
+export async function prove(market: Market, codes: ProofCodes, account: Account): Promise<Proof> {
+  const look = await lookAtAccount(market, account);
+  return 'bad' in look ? look : await proveAgain(market, codes, look.good);
 }
 
 /**
  * The second half of a proof: what is known to exist is found.
  * @param look the account details, or an earlier proof
  */
-export function* proveAgain(codes: ProofCodes, look: GoodProof): Requests<Proof> {
+export async function proveAgain(
+  market: Market,
+  codes: ProofCodes,
+  look: GoodProof,
+): Promise<Proof> {
   const denied: KnownDenial[] = [];
-  const proof = yield* findKnown(codes, look, denied);
-  if (denied.length > 0)
-    yield { kind: 'record', results: denied.flatMap((one) => joining(one, proof)) };
+  const proof = await findKnown(market, codes, look, denied);
+  if (denied.length > 0) await market.record(denied.flatMap((one) => joining(one, proof)));
   return proof;
 }
 
@@ -88,15 +81,20 @@ function joining({ code, check }: KnownDenial, proof: Proof): readonly CodeResul
   return [{ of: { codeId }, check, form, verdict: null, reason: null, adds: NOTHING, chance }];
 }
 
-function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): Requests<Proof> {
+async function findKnown(
+  market: Market,
+  codes: ProofCodes,
+  look: GoodProof,
+  denied: KnownDenial[],
+): Promise<Proof> {
   let last: Answer | null = null;
   for (const code of codes.inTurn()) {
-    const answer = yield* askTwice(() => code.form);
+    const answer = await askTwice(market, () => code.form);
     const { reply, at } = answer;
     const { kind } = meaningOf(reply);
     if (kind === 'found') {
       codes.found(code.form, at);
-      if (code.codeId !== null) yield { kind: 'proven', found: [{ codeId: code.codeId, at }] };
+      if (code.codeId !== null) await market.proven([{ codeId: code.codeId, at }]);
       return { good: { ...look, by: 'known-valid', at } };
     }
     if (kind !== 'denied') return { bad: faultOf(answer) };
@@ -105,15 +103,15 @@ function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): 
     last = answer;
     denied.push({ code, check: evidenceOf(reply, at) });
   }
-  if (codes.mayAskItems) return yield* findItem(codes, look);
+  if (codes.mayAskItems) return await findItem(market, codes, look);
   return { bad: allDenied(last, look.at) };
 }
 
 /** A live item stands for known-valid codes. Without any, account details must do. */
-function* findItem(codes: ProofCodes, look: GoodProof): Requests<Proof> {
-  let last: (Answer & { kind: 'item' }) | null = null;
+async function findItem(market: Market, codes: ProofCodes, look: GoodProof): Promise<Proof> {
+  let last: ItemAnswer | null = null;
   for (const id of codes.items()) {
-    const answer = yield* askItem(id);
+    const answer = await market.item(id);
     const { kind } = meaningOf(answer.reply);
     if (kind === 'found') return { good: { ...look, by: 'item', at: answer.at } };
     if (kind !== 'denied') return { bad: faultOf(answer) };
@@ -127,17 +125,18 @@ function* findItem(codes: ProofCodes, look: GoodProof): Requests<Proof> {
  * seller's key that is swapped in for some calls would have to be there twice, and not in between.
  * @returns the second answer, and the proof before it
  */
-export function* askAgain(
+export async function askAgain(
+  market: Market,
   { reply }: CodeAnswer,
   form: string,
   codes: ProofCodes,
   account: Account,
-): Requests<
+): Promise<
   { readonly good: GoodProof; readonly answer: CodeAnswer } | Extract<Proof, { bad: unknown }>
 > {
-  const proof = yield* prove(codes, account);
+  const proof = await prove(market, codes, account);
   if ('bad' in proof) return proof;
-  const answer = yield* askForm(form);
+  const answer = await market.code(form);
   const item = codes.strangeItem(reply);
   if (item !== null && codes.strangeItem(answer.reply) === item) codes.trust(item);
   return { good: proof.good, answer };
@@ -149,10 +148,10 @@ export function isPause({ reply }: Pick<Answer, 'reply'>): boolean {
 }
 
 /** Asks about a code, and once more at once if the answer says nothing of it. */
-export function* askTwice(form: () => string): Requests<CodeAnswer> {
-  const answer = yield* askForm(form());
+export async function askTwice(market: Market, form: () => string): Promise<CodeAnswer> {
+  const answer = await market.code(form());
   const isOdd = meaningOf(answer.reply).kind === 'silent' && !isPause(answer);
-  return isOdd ? yield* askForm(form()) : answer;
+  return isOdd ? await market.code(form()) : answer;
 }
 
 /** Letter case differs between answers for the same account. */

@@ -2,11 +2,13 @@
 
 import { retryTimeOf, type Reply } from '../marketplace/reply.js';
 import type { UnprovenReason } from './evidence.js';
+import type { Market } from './market.js';
 import { MAX_BAD_PROOFS } from './rules.js';
 import type { CodeResult, KnownValid, ProofBy } from './ledger.js';
 
 /** What does not change while a piece of work is done. */
 export interface Situation {
+  readonly market: Market;
   /** User name of the seller's account; null: that of the first account details. */
   readonly account: string | null;
   /** From a denial to the next time that a code is asked, milliseconds: a column of the check. */

@@ -29,7 +29,7 @@ import {
   WINDOW_CODES,
   type Chance,
 } from './rules.js';
-import { askForm, type CodeAnswer, type Requests } from './requests.js';
+import type { CodeAnswer } from './market.js';
 import {
   afterBad,
   afterGood,
@@ -89,12 +89,12 @@ export function windowSize(
  * ends.
  * @param codes those that are due
  */
-export function* secondCheck(
+export async function secondCheck(
   codes: readonly DeniedCode[],
   facts: CheckFacts,
   situation: Situation,
   memory: Memory,
-): Requests<Memory> {
+): Promise<Memory> {
   const proofCodes = new ProofCodes(situation);
   const isKnown = ({ position }: DeniedCode): boolean => position < 0;
   const waiting = [
@@ -111,7 +111,7 @@ export function* secondCheck(
   while (waiting.length > 0 && now.hold === null && !situation.isClosing()) {
     const some = waiting.splice(0, windowSize(required, now, situation));
     const window = new Window(some, required, situation, proofCodes);
-    now = yield* window.run(now);
+    now = await window.run(now);
     required = window.required;
     if (situation.now() >= until) break;
   }
@@ -146,30 +146,30 @@ class Window {
     this.#proofCodes = proofCodes;
   }
 
-  *run(memory: Memory): Requests<Memory> {
-    const { account, waitMs } = this.#situation;
+  async run(memory: Memory): Promise<Memory> {
+    const { account, market, waitMs } = this.#situation;
     const owner = account ?? memory.account;
     const opening = this.#usable(memory.opening);
     const first: Proof =
-      opening === null ? yield* prove(this.#proofCodes, owner) : { good: opening };
+      opening === null ? await prove(market, this.#proofCodes, owner) : { good: opening };
     if ('bad' in first) return afterBad(memory, first.bad, waitMs, false);
     const before = first.good;
     let now = afterGood(memory, before);
-    const interruption = yield* this.#ask(before, now.wasInDoubt);
+    const interruption = await this.#ask(before, now.wasInDoubt);
     const asked = this.#asked.filter(({ answer }) => answer !== null);
-    if (interruption !== null) return yield* this.#voided(now, asked, interruption);
+    if (interruption !== null) return this.#voided(now, asked, interruption);
     if (asked.length === 0) return now;
     const isAnyDenied = asked.some(({ denied }) => denied > 0);
-    const last = yield* isAnyDenied
-      ? prove(this.#proofCodes, before.account)
-      : lookAtAccount(before.account);
-    if ('bad' in last) return yield* this.#voided(now, asked, last.bad);
+    const last = isAnyDenied
+      ? await prove(market, this.#proofCodes, before.account)
+      : await lookAtAccount(market, before.account);
+    if ('bad' in last) return this.#voided(now, asked, last.bad);
     const after = last.good;
     now = afterGood(now, after);
     if (after.at - before.beganAt > longestWindowMs(this.#situation.spacingMs)) {
-      return yield* this.#tooSlow(now, asked, true);
+      return this.#tooSlow(now, asked, true);
     }
-    yield* this.#record(asked, isAnyDenied ? { before, after } : null, now);
+    await this.#record(asked, isAnyDenied ? { before, after } : null, now);
     const windowCodes = Math.min(WINDOW_CODES, 2 * now.windowCodes);
     return { ...now, windowCodes, opening: isAnyDenied ? after : null };
   }
@@ -188,17 +188,23 @@ class Window {
   }
 
   /** @returns what ends the window early */
-  *#ask(before: GoodProof, wasInDoubt: boolean): Requests<BadProof | null> {
-    const { isClosing } = this.#situation;
+  async #ask(before: GoodProof, wasInDoubt: boolean): Promise<BadProof | null> {
+    const { isClosing, market } = this.#situation;
     const { foundEver } = this.required;
     let waiting: readonly Asked[] = this.#asked;
     let silences = 0;
     for (let time = 1; waiting.length > 0; time++) {
       for (const asked of waiting) {
         if (isClosing()) return null;
-        let answer = yield* askForm(asked.code.form, time > 1 && OTHER_CONNECTION);
+        let answer = await market.code(asked.code.form, time > 1 && OTHER_CONNECTION);
         if (this.#proofCodes.strangeItem(answer.reply) !== null) {
-          const again = yield* askAgain(answer, asked.code.form, this.#proofCodes, before.account);
+          const again = await askAgain(
+            market,
+            answer,
+            asked.code.form,
+            this.#proofCodes,
+            before.account,
+          );
           if ('bad' in again) return again.bad;
           answer = again.answer;
         }
@@ -216,7 +222,7 @@ class Window {
         return denied === time && time < asks;
       });
       if (time > 1 || waiting.length < PROOF_BETWEEN_CODES || !this.#proofCodes.canFind) continue;
-      const between = yield* proveAgain(this.#proofCodes, before);
+      const between = await proveAgain(market, this.#proofCodes, before);
       if ('bad' in between) return between.bad;
     }
     // If nothing at all was answered, it is an outage.
@@ -228,14 +234,14 @@ class Window {
    * The key came into doubt, or the marketplace gave no answers: nothing counts. What was found is asked again: it may be
    * another seller's.
    */
-  *#voided(memory: Memory, asked: readonly Asked[], bad: BadProof): Requests<Memory> {
+  async #voided(memory: Memory, asked: readonly Asked[], bad: BadProof): Promise<Memory> {
     const { waitMs } = this.#situation;
     // Limits and outages use up no code's tries.
     if (isOutage(bad)) {
-      const now = yield* this.#tooSlow(memory, asked, false);
+      const now = await this.#tooSlow(memory, asked, false);
       return afterBad(now, bad, waitMs, asked.length > 1);
     }
-    yield* this.#record(asked.filter(isOpen), null, memory);
+    await this.#record(asked.filter(isOpen), null, memory);
     return afterBad(memory, bad, waitMs, true);
   }
 
@@ -243,9 +249,9 @@ class Window {
    * No denial counts, and the next window is smaller. Only a code that was alone has had its try.
    * @param isSellers what was found is the seller's
    */
-  *#tooSlow(memory: Memory, asked: readonly Asked[], isSellers: boolean): Requests<Memory> {
+  async #tooSlow(memory: Memory, asked: readonly Asked[], isSellers: boolean): Promise<Memory> {
     const isAlone = asked.length === 1;
-    yield* this.#record(
+    await this.#record(
       asked.filter((one) => (isOpen(one) ? isAlone : isSellers)),
       null,
       memory,
@@ -254,7 +260,7 @@ class Window {
   }
 
   /** @param around the proofs around the window; null: none was needed, one was bad, or it took too long */
-  *#record(asked: readonly Asked[], around: Around | null, memory: Memory): Requests<void> {
+  async #record(asked: readonly Asked[], around: Around | null, memory: Memory): Promise<void> {
     const proven = around === null ? null : between(around);
     const results: CodeResult[] = [];
     // What was found decides with the rest how many denials are needed.
@@ -272,7 +278,7 @@ class Window {
     for (const one of asked) {
       if (isOpen(one)) results.push(this.#open(one, proven));
     }
-    if (results.length > 0) yield { kind: 'record', results };
+    if (results.length > 0) await this.#situation.market.record(results);
   }
 
   #found({ code, denied, answer }: Asked, counts: boolean, memory: Memory): CodeResult {

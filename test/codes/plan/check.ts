@@ -35,7 +35,7 @@ export interface Checked {
 }
 
 /** Runs a whole check of a list on a simulated marketplace, at 60 requests a minute unless said otherwise. */
-export function check(options: CheckOptions): Checked {
+export async function check(options: CheckOptions): Promise<Checked> {
   const { codes, forms, known = [], foundEver, pace, seed = 1, ...rest } = options;
   const dice = diceOf(seed);
   const valid = [...codes, ...known].filter((code) => /^(?:sold|known)/.test(code));
@@ -51,7 +51,7 @@ export function check(options: CheckOptions): Checked {
     BEGAN_AT,
     foundEver === undefined ? {} : { foundEver },
   );
-  const simulation = new Simulation({
+  const simulation = await new Simulation({
     market,
     ledger,
     concurrency: 3,

@@ -4,9 +4,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import type { Call } from '../../../src/codes/requests.js';
 import type { Failure, Reply } from '../../../src/marketplace/reply.js';
-import { Market, type Connection, type MarketOptions } from './market.js';
+import { Market, type Call, type Connection, type MarketOptions } from './market.js';
 
 /** Calls that are under way this long (ms) may get each other’s replies. */
 const OVERLAP_MS = 4;

@@ -128,7 +128,7 @@ export function caseOf(kind: Kind, seed: number): Case {
 }
 
 /** Checks the list of one random market of a kind. */
-export function runKind(kind: Kind, seed: number): Run {
+export async function runKind(kind: Kind, seed: number): Promise<Run> {
   const { codes, known, market, foundEver, dice } = caseOf(kind, seed);
   const ledger = new ModelLedger(
     codes.map((code) => [code]),
@@ -141,7 +141,7 @@ export function runKind(kind: Kind, seed: number): Run {
     BEGAN_AT,
     foundEver === undefined ? {} : { foundEver },
   );
-  const simulation = new Simulation({
+  const simulation = await new Simulation({
     market: new Market(market),
     ledger,
     concurrency: pick([1, 3, 8, 25], dice),

@@ -1,7 +1,13 @@
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Failure } from '../../../src/marketplace/reply.js';
 import { foundPurchase } from '../../../src/codes/known-code.js';
-import type { Answer, Call, CodeReply } from '../../../src/codes/requests.js';
+import type { Answer, CodeReply } from '../../../src/codes/market.js';
+
+/** A call as it arrives. */
+export type Call =
+  | { readonly kind: 'account' }
+  | { readonly kind: 'validate'; readonly form: string; readonly onNewConnection: boolean }
+  | { readonly kind: 'item'; readonly id: number };
 
 export type Condition =
   | 'good'
@@ -131,13 +137,13 @@ export class Market {
   }
 
   end(underWay: UnderWay): Answer {
-    const { call, sentAt, at, connection, isCached } = underWay;
+    const { sentAt, at, connection, isCached } = underWay;
     connection.isBusy = false;
     connection.usedAt = at;
     if (this.#swapping === underWay) this.#swapping = null;
     const isTold = isCached && this.#options.cache === 'says-so';
     const reply = isTold ? failed('cache') : underWay.reply;
-    return { kind: call.kind, sentAt, at, reply } as Answer;
+    return { sentAt, at, reply } as Answer;
   }
 
   /** A new connection, to one of the machines. */

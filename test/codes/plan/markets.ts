@@ -26,13 +26,18 @@ export const MARKETS: readonly (readonly [string, Kind])[] = Object.entries({
  * Runs random markets of a kind, and compares every verdict with what is true.
  * @param count markets @param from the first seed
  */
-export function expectTruth(name: string, kind: Kind, count: number, from = 1): void {
+export async function expectTruth(
+  name: string,
+  kind: Kind,
+  count: number,
+  from = 1,
+): Promise<void> {
   const wrong: { readonly seed: number; readonly codes: readonly string[]; readonly of: number }[] =
     [];
   let markets = 0;
   for (let seed = from; seed < from + count; seed++) {
     // Throws if the check does not end.
-    const run = runKind(kind, seed);
+    const run = await runKind(kind, seed);
     markets++;
     if (run.wrong.length > 0) wrong.push({ seed, codes: run.wrong, of: run.codes });
   }

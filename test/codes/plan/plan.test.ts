@@ -9,8 +9,8 @@ import { controlCode } from '../../../src/codes/first-pass.js';
 const MINUTE_MS = 60_000;
 
 describe('a check', () => {
-  it('settles each code, in about two minutes for a short list: bad codes wait a minute for their second check', () => {
-    const { verdicts, simulation } = check({
+  it('settles each code, in about two minutes for a short list: bad codes wait a minute for their second check', async () => {
+    const { verdicts, simulation } = await check({
       codes: ['sold-1', 'no-1', 'sold-2', 'no-2'],
       known: ['known-1'],
     });
@@ -18,9 +18,9 @@ describe('a check', () => {
     expect((simulation.now - BEGAN_AT) / MINUTE_MS).toBeLessThan(2);
   });
 
-  it('asks no code again within a minute but in its window, by the clock of the database', () => {
+  it('asks no code again within a minute but in its window, by the clock of the database', async () => {
     const codes = [...named('sold', 30), ...named('no', 60)];
-    const { simulation } = check({ codes, known: named('known', 4), deniedShare: 1 / 3 });
+    const { simulation } = await check({ codes, known: named('known', 4), deniedShare: 1 / 3 });
     for (const code of codes) {
       const asked = simulation.sent.filter(({ what }) => what === code);
       const first = asked.find(({ phase }) => phase === 'firstPass');
@@ -30,30 +30,30 @@ describe('a check', () => {
     }
   });
 
-  it('asks a bad code once more where 200 purchases were found, and three times where fewer were', () => {
-    const sentFor = (foundEver: number) =>
-      check({ codes: ['no-1'], known: ['known-1'], foundEver }).simulation.sent.filter(
-        ({ what }) => what === 'no-1',
-      ).length;
-    expect([sentFor(199), sentFor(200)]).toEqual([4, 2]);
+  it('asks a bad code once more where 200 purchases were found, and three times where fewer were', async () => {
+    const sentFor = async (foundEver: number): Promise<number> => {
+      const { simulation } = await check({ codes: ['no-1'], known: ['known-1'], foundEver });
+      return simulation.sent.filter(({ what }) => what === 'no-1').length;
+    };
+    expect([await sentFor(199), await sentFor(200)]).toEqual([4, 2]);
   });
 
-  it('asks in a window only the form that was denied last, and a known-valid code as it was found', () => {
+  it('asks in a window only the form that was denied last, and a known-valid code as it was found', async () => {
     const forms = [['Code: SOLD', 'SOLD', 'SO LD']];
-    const { simulation } = check({ codes: ['Code: SOLD'], forms, known: ['known FORM'] });
+    const { simulation } = await check({ codes: ['Code: SOLD'], forms, known: ['known FORM'] });
     const sent = simulation.sent.map(({ what }) => what).filter((what) => what !== 'account');
     expect(sent.slice(1, 4)).toEqual(['Code: SOLD', 'SOLD', 'SO LD']);
     expect(sent.slice(4)).toEqual(['known FORM', 'SO LD', 'SO LD', 'SO LD', 'known FORM']);
   });
 
-  it('finds a code by any of its forms, and remembers which', () => {
-    const found = check({ codes: ['sold-x'], forms: [['Code: sold-x', 'sold-x']] });
+  it('finds a code by any of its forms, and remembers which', async () => {
+    const found = await check({ codes: ['sold-x'], forms: [['Code: sold-x', 'sold-x']] });
     expect(found.verdicts.get('Code: sold-x')).toBe('valid');
     expect(found.ledger.known.map(({ code }) => code)).toEqual(['sold-x']);
   });
 
-  it('gives no verdict where random codes are found, and asks no code of the list', () => {
-    const { verdicts, simulation } = check({
+  it('gives no verdict where random codes are found, and asks no code of the list', async () => {
+    const { verdicts, simulation } = await check({
       codes: ['sold-1', 'no-1'],
       known: ['known-1'],
       findsEverything: true,
@@ -62,8 +62,8 @@ describe('a check', () => {
     expect(simulation.sent).toHaveLength(3);
   });
 
-  it('gives up a code whose answer can never be read, and says so', () => {
-    const { ledger, verdicts } = check({
+  it('gives up a code whose answer can never be read, and says so', async () => {
+    const { ledger, verdicts } = await check({
       codes: ['sold-1', 'odd', 'no-1'],
       unreadable: ['odd'],
       known: ['known-1'],
@@ -72,16 +72,16 @@ describe('a check', () => {
     expect(ledger.rows.find(({ code }) => code === 'odd')?.reason).toBe('unreadable');
   });
 
-  it('keeps what was found while the marketplace asks for a pause: no code is asked for twice because of it', () => {
+  it('keeps what was found while the marketplace asks for a pause: no code is asked for twice because of it', async () => {
     const codes = named('sold', 120);
-    const { verdicts, simulation } = check({ codes, callsPerPause: 30 });
+    const { verdicts, simulation } = await check({ codes, callsPerPause: 30 });
     expect(new Set(verdicts.values())).toEqual(new Set(['valid']));
     // A limit is an answer, too: those codes are asked again.
     expect(simulation.sent.length).toBeLessThan(1.3 * codes.length);
   });
 
-  it('makes windows smaller where calls take so long that a full one takes more than two minutes', () => {
-    const { verdicts } = check({
+  it('makes windows smaller where calls take so long that a full one takes more than two minutes', async () => {
+    const { verdicts } = await check({
       codes: named('no', 30),
       known: ['known-1'],
       pace: { callMs: 9_000, spacingMs: 0 },
@@ -89,8 +89,8 @@ describe('a check', () => {
     expect(new Set(verdicts.values())).toEqual(new Set(['invalid']));
   });
 
-  it('ends as unproven, after 20 counted denials, where chance denies so many valid codes that more were needed', () => {
-    const { ledger, verdicts } = check({
+  it('ends as unproven, after 20 counted denials, where chance denies so many valid codes that more were needed', async () => {
+    const { ledger, verdicts } = await check({
       codes: [...named('sold', 600), 'no-1'],
       known: named('known', 40),
       deniedShare: 0.5,
@@ -101,9 +101,9 @@ describe('a check', () => {
     });
   });
 
-  it('calls no purchase of another seller valid, whose key was swapped in for a moment', () => {
+  it('calls no purchase of another seller valid, whose key was swapped in for a moment', async () => {
     for (const at of [1, 2, 3, 4, 5]) {
-      const { verdicts } = check({
+      const { verdicts } = await check({
         codes: ['no-1', 'theirs-1', 'no-2'],
         others: new Set(['theirs-1']),
         known: ['known-1'],
@@ -117,34 +117,34 @@ describe('a check', () => {
     }
   });
 
-  it('looks at the account at ten purchases, so that the first verdicts of a list show early, and then for each 75', () => {
-    const looksOf = (codes: number): number[] => {
-      const { sent } = check({ codes: named('sold', codes) }).simulation;
-      return sent.flatMap(({ what }, at) => (what === 'account' ? [at] : []));
+  it('looks at the account at ten purchases, so that the first verdicts of a list show early, and then for each 75', async () => {
+    const looksOf = async (codes: number): Promise<number[]> => {
+      const { simulation } = await check({ codes: named('sold', codes) });
+      return simulation.sent.flatMap(({ what }, at) => (what === 'account' ? [at] : []));
     };
     // Before a long list, at ten purchases, at 85 and so on; a call or two are under way meanwhile.
-    const [before, early, next] = looksOf(240);
+    const [before, early, next] = await looksOf(240);
     expect(before).toBe(1);
     expect(early).toBeLessThan(18);
     expect(next).toBeLessThan(100);
-    expect(looksOf(150)).toHaveLength(3);
-    expect(looksOf(49)).toHaveLength(1);
+    expect(await looksOf(150)).toHaveLength(3);
+    expect(await looksOf(49)).toHaveLength(1);
   });
 });
 
 describe('proofs of the key', () => {
   it.each([1, 2, 3, 12, 100])(
     'with one refunded code among %i known ones, every bad code gets its verdict, and so does the refunded one',
-    (count) => {
+    async (count) => {
       const known = ['gone-1', ...named('known', count - 1)];
-      const { verdicts, ledger } = check({ codes: named('no', 60), known });
+      const { verdicts, ledger } = await check({ codes: named('no', 60), known });
       expect(new Set(verdicts.values())).toEqual(new Set(['invalid']));
       expect(ledger.known.find(({ code }) => code === 'gone-1')?.isValid).toBe(false);
     },
   );
 
-  it('use another known-valid code each time, the one found longest ago first, and never run out', () => {
-    const { simulation } = check({
+  it('use another known-valid code each time, the one found longest ago first, and never run out', async () => {
+    const { simulation } = await check({
       codes: named('no', 90),
       known: named('known', 3),
       foundEver: 500,
@@ -160,9 +160,9 @@ describe('proofs of the key', () => {
     ]);
   });
 
-  it('ask three others a minute later when three were denied, and after five bad ones the check pauses', () => {
+  it('ask three others a minute later when three were denied, and after five bad ones the check pauses', async () => {
     const known = named('known', 12);
-    const { simulation, verdicts } = check({
+    const { simulation, verdicts } = await check({
       codes: named('sold', 5),
       known,
       stretches: [],
@@ -176,35 +176,35 @@ describe('proofs of the key', () => {
     expect([...verdicts.values()]).toEqual([null, null, null, null, null]);
   });
 
-  it('ask for a live item where fewer than three codes are known, so that a key that sells nothing proves nothing', () => {
-    const bad = check({ codes: named('sold', 5), stretches: [], last: 'sells-nothing' });
+  it('ask for a live item where fewer than three codes are known, so that a key that sells nothing proves nothing', async () => {
+    const bad = await check({ codes: named('sold', 5), stretches: [], last: 'sells-nothing' });
     expect(bad.simulation.sent.map(({ what }) => what)).toContain('item 5');
     expect(new Set(bad.verdicts.values())).toEqual(new Set([null]));
-    const good = check({ codes: named('no', 5) });
+    const good = await check({ codes: named('no', 5) });
     expect(new Set(good.verdicts.values())).toEqual(new Set(['invalid']));
   });
 
   it.each(['revoked', 'other-seller'] as const)(
     'tell of a key that is %s within the first calls, before anybody waits a minute',
-    (last) => {
-      const { simulation } = check({ codes: named('sold', 5), stretches: [], last });
+    async (last) => {
+      const { simulation } = await check({ codes: named('sold', 5), stretches: [], last });
       expect(simulation.pauses[0]).toBe(last === 'revoked' ? 'refused' : 'another-account');
       expect((simulation.sent[7]?.at ?? Infinity) - BEGAN_AT).toBeLessThan(MINUTE_MS / 2);
     },
   );
 
-  it('cost at most 12 % of the asks in windows, 2 % of the list, and 6 calls, from 60 requests a minute on', () => {
-    fc.assert(
-      fc.property(
+  it('cost at most 12 % of the asks in windows, 2 % of the list, and 6 calls, from 60 requests a minute on', async () => {
+    await fc.assert(
+      fc.asyncProperty(
         fc.array(fc.boolean(), { minLength: 1, maxLength: 1_500 }),
         fc.double({ min: 0, max: 1, noNaN: true }),
         fc.nat(4),
         fc.constantFrom(100, 300),
         fc.constantFrom(0, 100, 1_000),
-        (list, share, known, foundEver, spacingMs) => {
+        async (list, share, known, foundEver, spacingMs) => {
           const dice = diceOf(list.length);
           const codes = list.map((_, n) => `${dice() < share ? 'sold' : 'no'}-${n}`);
-          const { proofs, asks } = check({
+          const { proofs, asks } = await check({
             codes,
             known: named('known', known),
             foundEver,
@@ -233,9 +233,9 @@ describe('the estimate', () => {
         known: ['known-1'],
       },
     ],
-  ])('counts account, control, proofs and repeats: %s', (_, options) => {
+  ])('counts account, control, proofs and repeats: %s', async (_, options) => {
     const { codes, known = [], foundEver = known.length } = options;
-    const { market, simulation } = check(options);
+    const { market, simulation } = await check(options);
     const denied = codes.filter((code) => code.startsWith('no')).length;
     const { calls } = checkCost(
       {

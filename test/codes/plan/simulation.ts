@@ -1,8 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { firstPass, nextStep, resumed, secondCheck } from '../../../src/codes/plan.js';
 import { FRESH_MEMORY, type Memory, type Situation } from '../../../src/codes/situation.js';
-import type { Call, Request, Requests } from '../../../src/codes/requests.js';
+import type { Market as AskedMarket } from '../../../src/codes/market.js';
 import type { ModelLedger } from './ledger.js';
-import type { Market, UnderWay } from './market.js';
+import type { Call, Market, UnderWay } from './market.js';
 
 /** More steps mean that the check does not end. */
 const MOST_STEPS = 3_000;
@@ -34,12 +35,14 @@ export class Simulation {
   readonly #options: SimulationOptions;
   #nextSlot = 0;
   #phase: 'firstPass' | 'secondCheck' = 'firstPass';
+  /** Calls under way, each with what goes on when it is answered. */
+  readonly #underWay: { readonly call: UnderWay; readonly answered: () => void }[] = [];
 
   constructor(options: SimulationOptions) {
     this.#options = options;
   }
 
-  run(): this {
+  async run(): Promise<this> {
     const { market, ledger } = this.#options;
     let memory: Memory = FRESH_MEMORY;
     let resumes = 0;
@@ -51,12 +54,12 @@ export class Simulation {
         case 'first-pass': {
           this.#phase = 'firstPass';
           const codes = ledger.open(step.after, step.limit);
-          memory = this.#obey(firstPass(codes, situation, memory));
+          memory = await this.#obey(firstPass(codes, situation, memory));
           break;
         }
         case 'second-check':
           this.#phase = 'secondCheck';
-          memory = this.#obey(secondCheck(step.codes, facts, situation, memory));
+          memory = await this.#obey(secondCheck(step.codes, facts, situation, memory));
           break;
         case 'settle':
           ledger.record(step.results);
@@ -92,6 +95,7 @@ export class Simulation {
   #situation(): Situation {
     const { ledger, spacingMs, waitMs = 60_000, items = [], dice } = this.#options;
     return {
+      market: this.#market(),
       account: 'ada',
       waitMs,
       gatherMs: Infinity,
@@ -108,64 +112,40 @@ export class Simulation {
     };
   }
 
-  #obey<R>(requests: Requests<R>): R {
-    let step = requests.next();
-    while (step.done !== true) {
-      const request = step.value;
-      if (request.kind === 'together') this.#together(request.all);
-      else if (this.#recorded(request)) {
-        const underWay = this.#send(request);
-        this.now = underWay.at;
-        step = requests.next(this.#options.market.end(underWay));
-        continue;
-      }
-      step = requests.next();
-    }
-    return step.value;
-  }
-
-  /** Requests that overlap: a call of one may end before an earlier one of another. */
-  #together(all: Iterable<Requests<void>>): void {
-    const { concurrency, market } = this.#options;
-    const waiting = all[Symbol.iterator]();
-    const lanes: { requests: Requests<void>; underWay: UnderWay }[] = [];
-    const proceed = (requests: Requests<void>, step: IteratorResult<Request, void>): void => {
-      let next = step;
-      while (next.done !== true) {
-        const request = next.value;
-        if (request.kind === 'together') throw new Error('nested');
-        if (this.#recorded(request)) {
-          lanes.push({ requests, underWay: this.#send(request) });
-          return;
-        }
-        next = requests.next();
-      }
+  /** Calls are answered in the order of time: one may end before an earlier one. */
+  #market(): AskedMarket {
+    const { concurrency, ledger, market } = this.#options;
+    const ask = <T>(call: Call): Promise<T> => {
+      const underWay = this.#send(call);
+      return new Promise((resolve) => {
+        const answered = (): void => resolve(market.end(underWay) as T);
+        this.#underWay.push({ call: underWay, answered });
+      });
     };
-    for (;;) {
-      while (lanes.length < concurrency) {
-        const next = waiting.next();
-        if (next.done === true) break;
-        proceed(next.value, next.value.next());
-      }
-      const first = lanes.reduce<number>(
-        (best, { underWay }, n) =>
-          underWay.at < (lanes[best]?.underWay.at ?? Infinity) ? n : best,
-        0,
-      );
-      const [lane] = lanes.splice(first, 1);
-      if (lane === undefined) return;
-      this.now = Math.max(this.now, lane.underWay.at);
-      proceed(lane.requests, lane.requests.next(market.end(lane.underWay)));
-    }
+    return {
+      concurrency,
+      account: () => ask({ kind: 'account' }),
+      code: (form, onNewConnection = false) => ask({ kind: 'validate', form, onNewConnection }),
+      item: (id) => ask({ kind: 'item', id }),
+      record: async (results) => ledger.record(results),
+      proven: async (found) => ledger.proven(found),
+    };
   }
 
-  /** @returns true for a call */
-  #recorded(request: Exclude<Request, { kind: 'together' }>): request is Call {
-    const { ledger } = this.#options;
-    if (request.kind === 'record') ledger.record(request.results);
-    else if (request.kind === 'proven') ledger.proven(request.found);
-    else return true;
-    return false;
+  /** Lets time pass until the work is done: whenever all of it waits, the next call is answered. */
+  async #obey<R>(work: Promise<R>): Promise<R> {
+    let isOver = false;
+    const ended = work.finally(() => (isOver = true));
+    ended.catch(() => undefined);
+    for (;;) {
+      await nextTurn();
+      if (isOver) return ended;
+      const times = this.#underWay.map(({ call }) => call.at);
+      const [next] = this.#underWay.splice(times.indexOf(Math.min(...times)), 1);
+      if (next === undefined) throw new Error('the plan waits for nothing');
+      this.now = Math.max(this.now, next.call.at);
+      next.answered();
+    }
   }
 
   #send(call: Call): UnderWay {

@@ -16,6 +16,7 @@ import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
+import { readResults } from '../../src/codes/results-store.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
@@ -173,4 +174,16 @@ export async function progress({ db }: Mirror, auditId: bigint): Promise<AuditPr
   const audit = await getAudit(db, auditId);
   if (audit === null) throw new Error(`there is no audit ${auditId}`);
   return audit;
+}
+
+/** The audit's verdict on each code. */
+export async function auditVerdicts(
+  { db }: Mirror,
+  auditId: bigint,
+): Promise<Record<string, string | null>> {
+  const verdicts: Record<string, string | null> = {};
+  for await (const { code, verdict } of readResults(db, [{ auditId, sellerId: SELLER }])) {
+    if (code !== null) verdicts[code] = verdict === 'pending' ? null : verdict;
+  }
+  return verdicts;
 }

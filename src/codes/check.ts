@@ -118,17 +118,9 @@ async function workUnderLock(
     // Calls since the last write count, too.
     if (!signal.aborted) await ledger.record([]);
   }
-  const outcome =
-    ledger.state === 'running'
-      ? await outcomeOf(deps, audit, ledger, job, end)
-      : ended(audit, ledger.state);
-  const { revokedSince } = ledger;
-  if (!audit.isLookUps || revokedSince === null) return outcome;
-  if (outcome.kind !== 'done' && outcome.kind !== 'later') return outcome;
-  // The look-ups of a day have no end that would be news, so each piece that revoked codes is.
-  const since = new Date(revokedSince).toISOString();
-  const alert = { kind: 'codes-no_longer_valid', auditId: String(auditId), since } as const;
-  return { ...outcome, alert };
+  return ledger.state === 'running'
+    ? outcomeOf(deps, audit, ledger, job, end)
+    : ended(audit, ledger.state);
 }
 
 /** How a piece of work ended: by a step that is no work, or because its time was over, or the process closes. */
@@ -288,7 +280,7 @@ async function paused(
 
 /**
  * Alerts again: the worker that finished the check may have been killed first. Each alert is sent once. Look-ups
- * finish many times a day, which is no news; codes that they revoke are.
+ * finish many times a day, which is no news; codes that they revoke are, and are found in the store.
  */
 function ended(
   { auditId, isLookUps }: Pick<AuditProgress, 'auditId' | 'isLookUps'>,

@@ -44,8 +44,6 @@ export class Ledger {
   state: AuditState = 'running';
   /** Calls made for the check by all processes, at the last write. */
   totalCalls = 0;
-  /** The first denial that made a valid code invalid here, milliseconds since 1970; null: none did. */
-  revokedSince: number | null = null;
 
   constructor(db: Db, options: LedgerOptions) {
     this.#db = db;
@@ -125,11 +123,8 @@ export class Ledger {
     );
     this.#countedCalls = calls;
     this.totalCalls = totalCalls;
-    for (const { listed, form, verdict, revokedAt } of settled) {
+    for (const { listed, form, verdict } of settled) {
       if (verdict === 'valid') this.#noteForm(listed, form);
-      if (revokedAt !== null) {
-        this.revokedSince = Math.min(this.revokedSince ?? Infinity, revokedAt);
-      }
       onVerdict?.(verdict);
     }
     this.#note(state);

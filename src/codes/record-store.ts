@@ -19,8 +19,6 @@ export interface Settled {
   readonly listed: string;
   readonly form: string | null;
   readonly verdict: Verdict;
-  /** When a valid code was denied, milliseconds since 1970; null: it was not valid before. */
-  readonly revokedAt: number | null;
 }
 
 export interface Recorded {
@@ -55,11 +53,8 @@ export async function recordResults(
   const foundIds = found.map(({ before }) => before.code_id);
   await mergeSpellings(db, sellerId, foundIds);
   const settled = codes.flatMap(({ before, result, after }): Settled[] => {
-    const { verdict, update } = after;
-    if (verdict === null) return [];
-    const isRevoked = update?.transitions.some(({ kind }) => kind === 'became-invalid') === true;
-    const revokedAt = isRevoked ? (update?.known.checkedAt ?? null) : null;
-    return [{ listed: before.listed, form: result.form, verdict, revokedAt }];
+    const { verdict } = after;
+    return verdict === null ? [] : [{ listed: before.listed, form: result.form, verdict }];
   });
   return { ...written, settled };
 }

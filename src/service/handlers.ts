@@ -119,8 +119,7 @@ export function auditHandler(
     });
     const alert = 'alert' in outcome ? (outcome.alert ?? null) : null;
     if (alert !== null && outcome.kind === 'give-up') await recordAlerts(app, [alert]);
-    const isNews = alert?.kind === 'audit-finished' || alert?.kind === 'codes-no_longer_valid';
-    await followUp(app, queues, isNews, context.log);
+    await followUp(app, queues, alert?.kind === 'audit-finished', context.log);
     return outcome;
   };
 }

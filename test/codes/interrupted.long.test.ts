@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { fileWith, run, settings, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
-import { until } from '../support/until.js';
 import { diceOf } from './dice.js';
 import { HttpMarket } from './plan/http-market.js';
 
@@ -59,35 +58,4 @@ describe('a check', () => {
     },
     240_000,
   );
-
-  it('counts two denials as a minute apart by the database, when a worker goes on whose clock is 90 s ahead', async () => {
-    const { server, env } = await market(1);
-    const wait = ['--confirm-after', '3s'];
-    const bad = CODES.filter((code) => !valid.has(code));
-    const clock = (ms: number): Record<string, string> => {
-      const script = `const now = Date.now; Date.now = () => now() + ${ms};`;
-      const url = `data:text/javascript,${encodeURIComponent(script)}`;
-      return { ...env, NODE_OPTIONS: `--import ${url}` };
-    };
-    const first = start(
-      ['codes', 'check', fileWith(bad.join('\n')), '--yes', ...wait],
-      clock(-45_000),
-    );
-    await until(async () => {
-      const [row] = await mirror().rows<{ denied: number }>(
-        'SELECT max(denied)::int AS denied FROM mirror.audits',
-      );
-      return row?.denied === bad.length;
-    });
-    first.process.kill('SIGKILL');
-    await first.ended;
-    const id = await mirror().newestAudit();
-    await run(['audits', 'resume', id, ...wait], clock(45_000));
-    const settled = await verdicts();
-    for (const code of bad) {
-      expect(settled[code]).toBe('invalid');
-      const [one, two] = server.asked.filter(({ form }) => form === code).map(({ at }) => at);
-      expect(Number(two) - Number(one)).toBeGreaterThanOrEqual(3_000);
-    }
-  });
 });

@@ -22,10 +22,7 @@ export function named(name: string, count: number): string[] {
   return Array.from({ length: count }, (_, n) => `${name}-${n}`);
 }
 
-export interface Checked {
-  readonly simulation: Simulation;
-  readonly ledger: ModelLedger;
-  readonly market: Market;
+export interface Checked extends Simulated {
   /** Verdicts of the listed codes, by code. */
   readonly verdicts: ReadonlyMap<string, string | null>;
   /** Calls that asked no listed code in its turn: control, looks at the account, proofs. */
@@ -34,14 +31,24 @@ export interface Checked {
   readonly asks: number;
 }
 
-/** Runs a whole check of a list on a simulated marketplace, at 60 requests a minute unless said otherwise. */
-export async function check(options: CheckOptions): Promise<Checked> {
-  const { codes, forms, known = [], foundEver, pace, seed = 1, ...rest } = options;
-  const dice = diceOf(seed);
-  const valid = [...codes, ...known].filter((code) => /^(?:sold|known)/.test(code));
-  const market = new Market({ items: [5, 6, 7], ...rest, valid: new Set(valid), dice });
+interface Simulated {
+  readonly market: Market;
+  readonly ledger: ModelLedger;
+  readonly simulation: Simulation;
+}
+
+/** Runs a whole check. @param codes forms of each @param known the one found longest ago first */
+export async function simulate(
+  codes: readonly (readonly string[])[],
+  known: readonly string[],
+  options: MarketOptions,
+  pace: Pick<SimulationOptions, 'concurrency' | 'spacingMs' | 'waitMs' | 'callMs'>,
+  foundEver?: number,
+): Promise<Simulated> {
+  const { dice, items } = options;
+  const market = new Market(options);
   const ledger = new ModelLedger(
-    forms ?? codes.map((code) => [code]),
+    codes,
     known.map((code, n) => ({
       code,
       foundAt: BEGAN_AT - (known.length - n) * 86_400_000,
@@ -51,15 +58,21 @@ export async function check(options: CheckOptions): Promise<Checked> {
     BEGAN_AT,
     foundEver === undefined ? {} : { foundEver },
   );
-  const simulation = await new Simulation({
-    market,
-    ledger,
-    concurrency: 3,
-    spacingMs: 1_000,
-    items: rest.items ?? [5, 6, 7],
-    ...pace,
-    dice,
-  }).run();
+  const simulation = new Simulation({ market, ledger, ...pace, ...(items && { items }), dice });
+  return { market, ledger, simulation: await simulation.run() };
+}
+
+/** Runs a whole check of a list on a simulated marketplace, at 60 requests a minute unless said otherwise. */
+export async function check(options: CheckOptions): Promise<Checked> {
+  const { codes, forms, known = [], foundEver, pace, seed = 1, ...rest } = options;
+  const valid = [...codes, ...known].filter((code) => /^(?:sold|known)/.test(code));
+  const { market, ledger, simulation } = await simulate(
+    forms ?? codes.map((code) => [code]),
+    known,
+    { items: [5, 6, 7], ...rest, valid: new Set(valid), dice: diceOf(seed) },
+    { concurrency: 3, spacingMs: 1_000, ...pace },
+    foundEver,
+  );
   const listed = ledger.rows.filter(({ position }) => position >= 0);
   const asks = ledger.rows.reduce((sum, { denied }) => sum + (denied?.counted ?? 0), 0);
   return {

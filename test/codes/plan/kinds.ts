@@ -1,7 +1,7 @@
 import { diceOf } from '../dice.js';
-import { ModelLedger } from './ledger.js';
-import { Market, type Condition, type MarketOptions, type Stretch } from './market.js';
-import { BEGAN_AT, Simulation } from './simulation.js';
+import { simulate } from './check.js';
+import type { Condition, MarketOptions, Stretch } from './market.js';
+import type { Simulation } from './simulation.js';
 
 export type Kind = Partial<Omit<MarketOptions, 'valid' | 'dice'>> & {
   /** Known-valid codes; default 0 to 4. */
@@ -130,25 +130,16 @@ export function caseOf(kind: Kind, seed: number): Case {
 /** Checks the list of one random market of a kind. */
 export async function runKind(kind: Kind, seed: number): Promise<Run> {
   const { codes, known, market, foundEver, dice } = caseOf(kind, seed);
-  const ledger = new ModelLedger(
+  const { ledger, simulation } = await simulate(
     codes.map((code) => [code]),
-    known.map((code, n) => ({
-      code,
-      foundAt: BEGAN_AT - (n + 1) * 86_400_000,
-      isLive: true,
-      isValid: true,
-    })),
-    BEGAN_AT,
-    foundEver === undefined ? {} : { foundEver },
+    known,
+    market,
+    {
+      concurrency: pick([1, 3, 8, 25], dice),
+      spacingMs: pick([0, 100, 1_000, 1_000], dice),
+    },
+    foundEver,
   );
-  const simulation = await new Simulation({
-    market: new Market(market),
-    ledger,
-    concurrency: pick([1, 3, 8, 25], dice),
-    spacingMs: pick([0, 100, 1_000, 1_000], dice),
-    items: ITEMS,
-    dice,
-  }).run();
   const wrong = ledger.rows.filter(
     ({ code, verdict }) => verdict === (market.valid.has(code) ? 'invalid' : 'valid'),
   );

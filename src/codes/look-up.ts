@@ -168,12 +168,14 @@ class Asker extends Caller implements Market {
     this.#question = question;
   }
 
-  async record(results: readonly CodeResult[]): Promise<void> {
+  record(results: readonly CodeResult[]): Promise<void> {
     this.#question.results.push(...results);
+    return Promise.resolve();
   }
 
-  async proven(found: readonly FoundProof[]): Promise<void> {
+  proven(found: readonly FoundProof[]): Promise<void> {
     this.#question.found.push(...found);
+    return Promise.resolve();
   }
 }
 

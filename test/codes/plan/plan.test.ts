@@ -117,6 +117,21 @@ describe('a check', () => {
     }
   });
 
+  it('counts no denial of a window whose second proof is bad: valid codes that were denied twice are found later', async () => {
+    const { verdicts } = await check({
+      codes: named('sold', 5),
+      foundEver: 500,
+      pace: { concurrency: 1 },
+      // The first pass; then the first proof is good, and all after it is denied.
+      stretches: [
+        { calls: 7, condition: 'sells-nothing' },
+        { calls: 2, condition: 'good' },
+        { calls: 9, condition: 'sells-nothing' },
+      ],
+    });
+    expect([...new Set(verdicts.values())]).toEqual(['valid']);
+  });
+
   it('looks at the account at ten purchases, so that the first verdicts of a list show early, and then for each 75', async () => {
     const looksOf = async (codes: number): Promise<number[]> => {
       const { simulation } = await check({ codes: named('sold', codes) });

@@ -127,8 +127,8 @@ export class Simulation {
       account: () => ask({ kind: 'account' }),
       code: (form, onNewConnection = false) => ask({ kind: 'validate', form, onNewConnection }),
       item: (id) => ask({ kind: 'item', id }),
-      record: async (results) => ledger.record(results),
-      proven: async (found) => ledger.proven(found),
+      record: (results) => Promise.resolve(ledger.record(results)),
+      proven: (found) => Promise.resolve(ledger.proven(found)),
     };
   }
 

@@ -52,7 +52,7 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
     counts[verdict]++;
     // The first denial is recorded as an unproven check; the second one has the verdict that follows from both.
     // Of two spellings that became one code, only one may have been asked yet.
-    if (proofs > 1) {
+    if (proofs !== undefined && proofs > 1) {
       verdictsTwice++;
       const all = checks?.join('; ');
       differences.push(

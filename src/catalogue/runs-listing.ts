@@ -50,7 +50,12 @@ export const RUNS: Listing<Run, Db> = {
   about: 'Every sync of a seller’s account and items.',
   none: 'There is no run yet. `npx seller-mirror sync` makes one.',
   columns: [
-    { name: 'run', type: 'id', value: ({ runId }) => runId },
+    {
+      name: 'run',
+      type: 'id',
+      value: ({ runId }) => runId,
+      link: ({ runId }) => `/runs/${runId}`,
+    },
     { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
     { name: 'kind', type: 'word', value: ({ kind }) => kind },
     { name: 'state', type: 'state', value: ({ state }) => state },

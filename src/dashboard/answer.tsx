@@ -153,10 +153,10 @@ export const LifeBar: FC<{ of: Life }> = ({ of }) => {
         </span>
       </p>
       <svg role="img" aria-label={label.filter(Boolean).join(', ')} width="100%" height="44">
-        <rect class="track" x="0" y="24" width="100%" height="8" rx="4" />
+        <rect x="0" y="24" width="100%" height="8" rx="4" />
         {today > good ? (
           <rect
-            class={lostAt === null ? 'after' : 'lost'}
+            class={lostAt === null ? 'quiet' : 'gone'}
             x={`${good}%`}
             y="24"
             width={`${Math.max(0.4, today - good)}%`}
@@ -164,7 +164,7 @@ export const LifeBar: FC<{ of: Life }> = ({ of }) => {
             rx="2"
           />
         ) : null}
-        <rect class="alive" x="0" y="24" width={`${Math.max(0.4, good)}%`} height="8" rx="4" />
+        <rect class="good" x="0" y="24" width={`${Math.max(0.4, good)}%`} height="8" rx="4" />
         <rect class="today" x={`${Math.min(99.8, today)}%`} y="18" width="2" height="20" />
         <text
           x={`${today}%`}

@@ -78,8 +78,6 @@ export interface ChartBar {
   readonly title: string;
   /** Up from zero. */
   readonly value: number;
-  /** Stacked on the value. */
-  readonly more?: number;
   /** Down from zero. */
   readonly cut?: number;
   /** Unfinished, or later: drawn softer. */
@@ -99,10 +97,7 @@ export const BarChart: FC<
   }
 > = ({ bars, legend = [], ...chart }) => {
   const low = -max([0, ...bars.map(({ cut = 0 }) => cut)]);
-  const high = max([
-    1,
-    ...bars.map(({ value, more = 0, mark }) => Math.max(value + more, mark ?? 0)),
-  ]);
+  const high = max([1, ...bars.map(({ value, mark }) => Math.max(value, mark ?? 0))]);
   const step = 100 / Math.max(1, bars.length);
   // Bars of the last hour stand close, those of a year have room.
   const width = step * (bars.length > 30 ? 0.8 : 0.5);
@@ -112,7 +107,7 @@ export const BarChart: FC<
     <>
       <Drawing {...chart} low={low} high={high}>
         {(y) =>
-          bars.map(({ name, title, value, more = 0, cut = 0, isSoft = false, mark = null }, n) => {
+          bars.map(({ name, title, value, cut = 0, isSoft = false, mark = null }, n) => {
             const x = `${hundredth(n * step + (step - width) / 2)}%`;
             const box = (kind: string, from: number, to: number) =>
               from === to ? null : (
@@ -130,7 +125,6 @@ export const BarChart: FC<
               <g>
                 <title>{`${name}: ${title}`}</title>
                 {box(isSoft ? 'bar-soft' : 'bar-full', 0, value)}
-                {box('bar-more', value, value + more)}
                 {box('bar-cut', -cut, 0)}
                 {mark === null ? null : (
                   <line

@@ -221,7 +221,7 @@ function passwordPage(
         </h1>
         <form class="form" method="post" action="/invitation">
           {fault === undefined ? null : (
-            <p class="error" role="alert">
+            <p class="notice bad" role="alert">
               {fault}
             </p>
           )}

@@ -284,13 +284,17 @@ export function ListingTable<Row>({
   const columns = columnsFor(listing, 'tables').filter(
     (column) => !hide.includes(column.name) && !saysNothing(column, rows),
   );
+  const lead = columns.find(({ type }) => type === 'text' || type === 'secret') ?? columns[0];
   return (
     <Table
       caption={capital(name)}
-      flows
+      flows="two lines"
       rows={rows}
       empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={none} />}
-      columns={columns.map((column): Column<Row> => columnOf(name, column))}
+      columns={columns.map((column): Column<Row> => {
+        const isLead = column === lead;
+        return { ...columnOf(column, isLead ? linkOf(name, columns) : null), isLead };
+      })}
     />
   );
 }
@@ -312,12 +316,21 @@ const NUMBERS: readonly ValueType[] = ['count', 'milliseconds', 'percent', 'mone
 /** The tooltip of a name shows this much. */
 const MAX_TITLE_CHARS = 240;
 
-function columnOf<Row>(path: string, column: ListingColumn<Row>): Column<Row> {
-  const { name, type, value } = column;
-  const link = type === 'id' ? (row: Row) => `/${path}/${String(value(row))}` : column.link;
+type Link<Row> = NonNullable<ListingColumn<Row>['link']>;
+
+/** What leads from a row to its own page; null if it has none. */
+function linkOf<Row>(path: string, columns: readonly ListingColumn<Row>[]): Link<Row> | null {
+  const id = columns.find(({ type }) => type === 'id');
+  return id === undefined ? null : (id.link ?? ((row) => `/${path}/${String(id.value(row))}`));
+}
+
+/** @param lead of a column that leads to the row's page */
+function columnOf<Row>(column: ListingColumn<Row>, lead: Link<Row> | null): Column<Row> {
+  const { name, type, link = lead } = column;
   return {
     name: capital(name),
     isNumber: NUMBERS.includes(type),
+    isLabelled: type === 'id',
     cell: (row) => linked(column, row, link?.(row) ?? null),
   };
 }

@@ -104,7 +104,7 @@ function loginPage(
         </h1>
         <form class="form" method="post" action="/login">
           {error === undefined ? null : (
-            <p class="error" role="alert">
+            <p class="notice bad" role="alert">
               {error}
             </p>
           )}

@@ -58,8 +58,10 @@ export type Column<Row> = {
   readonly isNumber?: boolean;
   /** Shows the column's name before each value where the table flows. */
   readonly isLabelled?: boolean;
-  /** Hidden on phones, unless the table flows. */
+  /** Hidden on phones. */
   readonly isMinor?: boolean;
+  /** What the row is about: on phones it leads the two lines of a list’s row. */
+  readonly isLead?: boolean;
 } & ({ readonly cell: (row: Row) => Child } | { readonly count: (row: Row) => number });
 
 interface TableProps<Row> {
@@ -67,11 +69,17 @@ interface TableProps<Row> {
   rows: readonly Row[];
   /** Shown without rows. */
   empty?: Child;
-  /** Shows each row as a paragraph on phones, for tables too wide for them. */
-  flows?: boolean;
+  /** Shows each row as a paragraph on phones, or as two lines, for tables too wide for them. */
+  flows?: boolean | 'two lines';
   /** A last row with a cell for each column. */
   total?: readonly Child[];
 }
+
+const TABLE_CLASSES: Readonly<Record<string, string>> = {
+  false: 'table',
+  true: 'table flows',
+  'two lines': 'table flows two-lines',
+};
 
 /** A table. Without rows: `empty`, or nothing. @param caption for screen readers */
 export function Table<Row>({
@@ -84,17 +92,17 @@ export function Table<Row>({
 }: TableProps<Row> & { caption: string }) {
   if (rows.length === 0) return empty === undefined ? null : <Empty>{empty}</Empty>;
   const cells = columns.map((column) => {
-    const { name, isMinor = false, isLabelled = false } = column;
+    const { name, isMinor, isLead, isLabelled = false } = column;
     const isNumber = column.isNumber === true || 'count' in column;
     return {
       name,
-      kind: [isNumber ? 'figure' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' '),
-      label: flows && (isNumber || isLabelled) ? name : undefined,
+      kind: [isNumber && 'figure', isMinor && 'minor', isLead && 'lead'].filter(Boolean).join(' '),
+      label: flows !== false && (isNumber || isLabelled) ? name : undefined,
       cell: (row: Row) => ('count' in column ? <Count of={column.count(row)} /> : column.cell(row)),
     };
   });
   return (
-    <div class={`table${flows ? ' flows' : ''}`} tabindex={0} role="group" aria-label={caption}>
+    <div class={TABLE_CLASSES[String(flows)]} tabindex={0} role="group" aria-label={caption}>
       <table>
         <caption class="unseen">{caption}</caption>
         <thead>
@@ -205,20 +213,6 @@ export const Facts: FC<{ of: readonly (Fact | null)[] }> = ({ of }) => (
   </dl>
 );
 
-/** A card for something in progress, or for something that needs the user. */
-export const Card: FC<PropsWithChildren<{ title: Child; tone: Tone; actions?: Child }>> = ({
-  title,
-  tone,
-  actions,
-  children,
-}) => (
-  <article class={`card ${tone}`}>
-    <h3>{title}</h3>
-    <div class="card-text">{children}</div>
-    {actions === undefined ? null : <div class="actions">{actions}</div>}
-  </article>
-);
-
 /** A progress bar, updated live by the page's script. @param id as in `LiveBar` */
 export const Bar: FC<{
   id: string;
@@ -249,7 +243,7 @@ export const Bar: FC<{
 export const Copyable: FC<{ text: string }> = ({ text }) => (
   <div class="copyable">
     <pre tabindex={0}>{text}</pre>
-    <button type="button" class="small" data-copy>
+    <button type="button" data-copy>
       Copy
     </button>
   </div>

@@ -71,7 +71,7 @@ export const GroupOf: FC<{
   const id = `group-${group}`;
   return (
     <section class="group" aria-labelledby={id}>
-      <div class="group-head">
+      <div class="section-head">
         <h2 id={id} class={`state ${WORDS[group][1]}`}>
           {WORDS[group][0]} {count(total)}
         </h2>
@@ -230,12 +230,12 @@ export async function proofPanel(
   const reply = isOperator(c) ? replyTo(row, customer, config) : null;
   return (
     <aside class="proof-panel" id="proof" aria-label="Proof">
-      <div class="panel-head">
+      <div class="section-head">
         <a class="back" href={back}>
           <Icon name="back" /> All rows
         </a>
         <span class={`state ${WORDS[group][1]}`}>{WORDS[group][0]}</span>
-        <a class="close" href={back} aria-label="Close the proof">
+        <a class="close button plain" href={back} aria-label="Close the proof">
           <Icon name="close" />
         </a>
       </div>

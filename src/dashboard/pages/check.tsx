@@ -33,7 +33,6 @@ import {
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, sendFile } from '../downloads.js';
 import { capital } from '../format.js';
-import { Icon } from '../icons.js';
 import { message, page } from '../layout.js';
 import { addListing } from '../listing.js';
 import type { LiveBar } from '../live.js';
@@ -128,8 +127,8 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
           </p>
         )}
         {hasList ? (
-          <div class={proof === null ? 'result' : 'result with-proof'}>
-            <div class="list">
+          <div class={proof === null ? undefined : 'with-proof'}>
+            <div class="rows-of">
               {search === null ? (
                 <Summary counts={counts} noun={noun} isRunning={isRunning} />
               ) : null}
@@ -424,10 +423,9 @@ const Tabs: FC<{ view: View; counts: Readonly<Record<Group, number>> }> = ({ vie
 };
 
 const Search: FC<{ view: View; token: string }> = ({ view: { auditId, tab, search }, token }) => (
-  <form class="search" method="post" action={`/audits/${auditId}/find`}>
+  <form method="post" action={`/audits/${auditId}/find`}>
     <Token value={token} />
     <input type="hidden" name="show" value={tab} />
-    <Icon name="search" />
     <input
       type="search"
       name="search"

@@ -25,7 +25,7 @@ export const NeedsYou: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ 
 /** What happened, what this reader can do about it, and the button that does it. */
 export const NeedList: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) =>
   needs.length === 0 ? null : (
-    <ul class="needs">
+    <ul class="list">
       {needs.map((need, n) => (
         <li class={need.tone}>
           <div>

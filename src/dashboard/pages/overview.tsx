@@ -28,7 +28,6 @@ import {
   ActionButton,
   Ago,
   Bar,
-  Card,
   Empty,
   type Fact,
   Facts,
@@ -105,7 +104,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
         {hasCopy ? (
           <>
             <NeedsYou needs={needs} c={c} />
-            <div class={others.length === 0 ? 'slept' : undefined}>
+            <div class={others.length === 0 ? 'columns' : undefined}>
               <WhileYouSlept happened={happened} />
               {only !== undefined && others.length === 0 ? (
                 <YourCopy seller={only} strip={stripOf(only)} />
@@ -274,7 +273,7 @@ const WhileYouSlept: FC<{ happened: ChangeSummary }> = ({ happened }) => {
       {found.length === 0 ? (
         <p class="muted">Nothing changed.</p>
       ) : (
-        <ul class="sentences">
+        <ul class="list">
           {found.map(([path, first, rest]) => (
             <li>
               <a href={path}>{first}</a>
@@ -382,17 +381,22 @@ const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ runni
   if (jobs.length === 0) return null;
   return (
     <Section title="Running">
-      <div class="cards">
+      <ul class="list">
         {jobs.map(({ id, title, path, text }) => {
           const bar = bars.find((one) => one.id === id);
           return (
-            <Card tone="busy" title={<a href={path}>{title}</a>}>
-              <Untrusted text={text} />
+            <li class="busy">
+              <div>
+                <h3>
+                  <a href={path}>{title}</a>
+                </h3>
+                <Untrusted text={text} />
+              </div>
               {bar === undefined ? null : <Bar {...bar} label={title} />}
-            </Card>
+            </li>
           );
         })}
-      </div>
+      </ul>
     </Section>
   );
 };

@@ -193,7 +193,7 @@ function queryOf({ sellerId, period }: Pick<View, 'sellerId' | 'period'>): Recor
 }
 
 const Periods: FC<{ view: View }> = ({ view }) => (
-  <nav class="periods" aria-label="Period">
+  <nav class="tabs" aria-label="Period">
     {PERIODS.map(([period, label]) => (
       <a
         href={`/reports?${new URLSearchParams(queryOf({ ...view, period })).toString()}`}
@@ -330,7 +330,7 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, view }) => {
       {shown.map(({ currency, months }) => (
         <RevenueIn currency={currency} months={months} at={figures.at} />
       ))}
-      <p class="muted counted">
+      <p class="muted">
         <Icon name="info" /> Counted from {plural(figures.checkedCodes, 'checked code')}. The
         marketplace lists no sales: a purchase is missing here until its code is checked.
       </p>
@@ -582,7 +582,7 @@ const PriceMoves: FC<ReportProps> = ({ figures, view }) => {
     >
       <div class="beside">
         <div>
-          <p class="totals">
+          <p>
             <Total of={count(sum('raised'))} kind="bar-full">
               raised
             </Total>

@@ -114,7 +114,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         <Section
           title="Account"
           actions={
-            <span class="links">
+            <span class="actions">
               <a href={`/items?seller=${encodeURIComponent(sellerId)}`}>Items</a>
               <a href={`/changes?seller=${encodeURIComponent(sellerId)}`}>Changes</a>
             </span>

@@ -2,7 +2,6 @@ import { errorCode } from '../domain/error-code.js';
 import type { Action, User } from '../db/generated/prisma/client.js';
 import type { Role } from '../db/generated/prisma/enums.js';
 import type { Db } from '../db/db.js';
-import { INVITATION_MS, invitedUntil } from './passwords.js';
 
 export type { Role };
 
@@ -10,8 +9,8 @@ export const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
 
 /** A dashboard account. */
 export type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'> & {
-  /** Null once the person has chosen a password. */
-  readonly invitedUntil: Date | null;
+  /** False: the person logs in by links. */
+  readonly hasPassword: boolean;
 };
 
 /** A logged-in browser. */
@@ -19,12 +18,18 @@ export interface DashboardSession {
   /** The account's name, or who created the login link. */
   readonly who: string;
   readonly role: Role;
+  /** The account; null for a login by a link of whoever may run commands on the store. */
+  readonly account: string | null;
 }
+
+/** Whom a login lets in. */
+export type LoginOwner = { readonly userName: string } | { readonly madeBy: string };
 
 /** A session ends after this long without use (ms). */
 const SESSION_IDLE_MS = 12 * 3_600_000;
-/** How long a login link is valid (ms). */
+/** How long a login link is valid (ms): one's own, and one that is sent to a colleague. */
 const LINK_MS = 10 * 60_000;
+const ACCOUNT_LINK_MS = 24 * 3_600_000;
 /** What was recorded further ahead (ms) was recorded by a clock that was wrong, and opens nothing. */
 const AHEAD_MS = 60_000;
 /** A session's last use is recorded at most this often (ms), so that most requests write nothing. */
@@ -35,42 +40,13 @@ export async function listUsers(db: Db): Promise<DashboardUser[]> {
   const prisma = await db.prisma();
   const users = await prisma.user.findMany({ orderBy: { name: 'asc' } });
   return users.map(({ passwordHash, ...user }) => {
-    return { ...user, invitedUntil: invitedUntil(passwordHash) };
+    return { ...user, hasPassword: passwordHash !== '' };
   });
 }
 
-/** Whether anybody can log in with a password. An open invitation is no account yet. */
+/** Whether anybody can log in with a password. */
 export async function hasAccount(db: Db): Promise<boolean> {
-  return (await listUsers(db)).some(({ invitedUntil }) => invitedUntil === null);
-}
-
-/** The account that a token invites; null if the invitation was used, taken back or has ended. */
-export async function findInvitation(
-  db: Db,
-  tokenHash: Uint8Array,
-): Promise<Pick<User, 'name' | 'passwordHash'> | null> {
-  const prisma = await db.prisma();
-  const endsWith = `$${Buffer.from(tokenHash).toString('base64')}`;
-  const user = await prisma.user.findFirst({
-    where: { passwordHash: { startsWith: 'invited$', endsWith } },
-  });
-  const leftMs = (invitedUntil(user?.passwordHash ?? '')?.getTime() ?? 0) - db.clock.now();
-  return leftMs > 0 && leftMs <= INVITATION_MS + AHEAD_MS ? user : null;
-}
-
-/** Sets the password of an invited account. @returns false if the invitation has gone meanwhile */
-export async function acceptInvitation(
-  db: Db,
-  where: Pick<User, 'name' | 'passwordHash'>,
-  passwordHash: string,
-): Promise<boolean> {
-  const prisma = await db.prisma();
-  const { name, passwordHash: invitation } = where;
-  const { count } = await prisma.user.updateMany({
-    where: { name, passwordHash: invitation },
-    data: { passwordHash },
-  });
-  return count === 1;
+  return (await listUsers(db)).some(({ hasPassword }) => hasPassword);
 }
 
 /** @returns false if the name is taken */
@@ -105,35 +81,46 @@ export async function readPasswordHash(db: Db, name: string): Promise<string | n
   return (await prisma.user.findUnique({ where: { name } }))?.passwordHash ?? null;
 }
 
-/** Stores a login link. @param tokenHash SHA-256 of its token @param madeBy shown to people */
+/**
+ * Stores a login link: one's own is valid for ten minutes, one of an account for a day.
+ * @param tokenHash SHA-256 of its token
+ * @param madeBy shown to people
+ */
 export async function addLoginLink(
   db: Db,
   tokenHash: Uint8Array<ArrayBuffer>,
   madeBy: string,
+  userName: string | null = null,
 ): Promise<void> {
   const prisma = await db.prisma();
   const now = db.clock.now();
-  const tooLate = new Date(now + LINK_MS + AHEAD_MS);
+  const tooLate = new Date(now + ACCOUNT_LINK_MS + AHEAD_MS);
+  const expiresAt = new Date(now + lifeOf(userName));
   await prisma.$transaction([
     prisma.loginLink.deleteMany({
       where: { OR: [{ expiresAt: { lt: new Date(now) } }, { expiresAt: { gt: tooLate } }] },
     }),
-    prisma.loginLink.create({
-      data: { tokenHash, madeBy, expiresAt: new Date(now + LINK_MS) },
-    }),
+    prisma.loginLink.create({ data: { tokenHash, madeBy, userName, expiresAt } }),
   ]);
 }
 
-/** Redeems a login link, once. @returns who created it; null if it was used before or has expired */
+function lifeOf(userName: string | null): number {
+  return userName === null ? LINK_MS : ACCOUNT_LINK_MS;
+}
+
+/** Redeems a login link, once. @returns whom it lets in; null if it was used before or has expired */
 export async function useLoginLink(
   db: Db,
   tokenHash: Uint8Array<ArrayBuffer>,
-): Promise<string | null> {
+): Promise<LoginOwner | null> {
   const prisma = await db.prisma();
   try {
-    const { madeBy, expiresAt } = await prisma.loginLink.delete({ where: { tokenHash } });
+    const { madeBy, userName, expiresAt } = await prisma.loginLink.delete({
+      where: { tokenHash },
+    });
     const leftMs = expiresAt.getTime() - db.clock.now();
-    return leftMs > 0 && leftMs <= LINK_MS + AHEAD_MS ? madeBy : null;
+    if (leftMs <= 0 || leftMs > lifeOf(userName) + AHEAD_MS) return null;
+    return userName === null ? { madeBy } : { userName };
   } catch (error) {
     if (errorCode(error) === ROW_NOT_FOUND) return null;
     throw error;
@@ -147,7 +134,7 @@ const ROW_NOT_FOUND = 'P2025';
 export async function startSession(
   db: Db,
   tokenHash: Uint8Array<ArrayBuffer>,
-  owner: { readonly userName: string } | { readonly madeBy: string },
+  owner: LoginOwner,
 ): Promise<void> {
   const prisma = await db.prisma();
   const now = db.clock.now();
@@ -185,8 +172,8 @@ export async function findSession(
   }
   const { user, madeBy } = session;
   return user === null
-    ? { who: madeBy ?? 'login link', role: 'operator' }
-    : { who: user.name, role: user.role };
+    ? { who: madeBy ?? 'login link', role: 'operator', account: null }
+    : { who: user.name, role: user.role, account: user.name };
 }
 
 export async function endSession(db: Db, tokenHash: Uint8Array<ArrayBuffer>): Promise<void> {

@@ -4,7 +4,12 @@ import { HTTPException } from 'hono/http-exception';
 import { ASSETS, expiredForm, message } from './layout.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from './context.js';
 import { addEvents } from './events.js';
-import { addAccounts, addInvitation } from './invitations.js';
+import { accountForms, addAccounts } from './pages/accounts.js';
+import { USER } from './users-resource.js';
+import { FEED } from '../service/feeds-resource.js';
+import { JOB } from '../service/jobs-resource.js';
+import { SELLER } from '../service/sellers-resource.js';
+import { TOKEN } from '../service/tokens-resource.js';
 import { addLogin } from './login.js';
 import { addAudits, addCheck } from './pages/check.js';
 import { CHANGES } from '../catalogue/changes-listing.js';
@@ -16,7 +21,6 @@ import { addCodes } from './pages/codes.js';
 import { addNewAudit } from './pages/new-audit.js';
 import { addOverview } from './pages/overview.js';
 import { addReports } from './pages/reports.js';
-import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
 import { Cache } from './cache.js';
 import { readNavCounts } from './nav-store.js';
@@ -71,6 +75,7 @@ const checkMethod: typeof limitLength = async (c, next) =>
 export function dashboardApp(parts: DashboardParts): Dashboard {
   const { db, endpoint, log } = parts;
   const app: Dashboard = new Hono();
+  const source = { db, config: parts.config, queues: () => Promise.resolve(parts.queues) };
   const counts = new Cache(() => readNavCounts(parts), { freshMs: NAV_FRESH_MS });
   app.use(setHeaders(endpoint), checkHost(endpoint), checkMethod, checkOrigin(endpoint));
   for (const asset of Object.values(ASSETS)) {
@@ -85,7 +90,6 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   app.use(async (c, next) => (c.req.url.includes('%00') ? c.notFound() : await next()));
   app.use(limitForm);
   addLogin(app, parts);
-  addInvitation(app, parts);
   // Needs no form token: a tab may still show the session before the last login.
   app.post('/logout', async (c) => {
     const token = sessionCookie(c, endpoint);
@@ -108,9 +112,13 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   addResource(app, parts, RUN, db);
   addListing(app, parts, CHANGES, db);
   addResource(app, parts, ITEM, db);
-  addSellers(app, parts);
+  addResource(app, parts, SELLER, source);
   addSystem(app, parts);
   addAccounts(app, parts);
+  addResource(app, parts, USER, db, { above: accountForms });
+  addResource(app, parts, TOKEN, db);
+  addResource(app, parts, FEED, source);
+  addResource(app, parts, JOB, source);
   addReports(app, parts);
   addNewAudit(app, parts);
   addAudits(app, parts);
@@ -147,9 +155,9 @@ function isUpload({ req }: DashboardContext): boolean {
   return isMultipart && req.method === 'POST' && req.path === UPLOAD_PATH;
 }
 
-/** Viewers may look up a code by POST: URLs must not contain codes. */
+/** Viewers may look up a code by POST, since URLs must not contain codes, and set their own password. */
 const checkRole: typeof requireOperator = (c, next) =>
-  c.req.path === '/codes' ? next() : requireOperator(c, next);
+  ['/codes', '/users/password'].includes(c.req.path) ? next() : requireOperator(c, next);
 
 /** Refuses a form without the session's form token. */
 const checkForm: typeof requireOperator = async (c, next) => {

@@ -200,8 +200,8 @@ function isWithin(path: string, section: string): boolean {
   return (
     path === section ||
     (section !== '/' && path.startsWith(`${section}/`)) ||
-    // Seller pages belong to the overview.
-    (section === '/' && path.startsWith('/sellers/'))
+    (section === '/' && path.startsWith('/sellers')) ||
+    (section === '/system' && /^\/(?:feeds|jobs|users|tokens)\b/.test(path))
   );
 }
 
@@ -240,6 +240,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   kept: 'The items stay missing, and need nobody any more.',
   resumed: 'Resumed. Schedules mirror this seller again.',
   removed: 'The account is removed, and its sessions have ended.',
+  password: 'Your password is set. Your other sessions have ended.',
   retried: 'The job is back in the queue.',
   revoked: 'The token is revoked. Programs that use it are refused within two seconds.',
   'seller-removed': 'The seller is removed, with its copy, history and checks.',

@@ -17,6 +17,7 @@ import {
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
+  isOperator,
   isViewer,
   Problem,
 } from './context.js';
@@ -48,13 +49,16 @@ const MAX_COUNT = 10_000;
 /** Rows per query of a download. */
 const BATCH_SIZE = 2_000;
 
-interface ListingParts {
+/** What a page adds to its list. */
+export interface ListingParts<Row = never> {
   /** Of the page; by default the listing's name. */
   readonly title?: string;
   /** Buttons beside the title. */
   readonly actions?: (c: DashboardContext) => Child;
   /** What stands above the list. */
   readonly above?: (c: DashboardContext) => Child;
+  /** What an operator can do about a row. */
+  readonly buttonsOf?: (c: DashboardContext, row: Row) => Child;
 }
 
 /** Serves a listing: `/NAME` with filters and pages, and all rows that match as `/NAME.csv`, `.xlsx` and `.parquet`. */
@@ -63,7 +67,7 @@ export function addListing<Row, Source>(
   parts: Pick<DashboardParts, 'config' | 'mirror'>,
   original: Listing<Row, Source>,
   source: Source,
-  { actions, above, title }: ListingParts = {},
+  { actions, above, title, buttonsOf }: ListingParts<Row> = {},
 ): void {
   const { name, about, filters } = original;
 
@@ -114,6 +118,7 @@ export function addListing<Row, Source>(
           listing={listing}
           rows={shown}
           isFiltered={isFiltered}
+          buttonsOf={isOperator(c) && buttonsOf ? (row) => buttonsOf(c, row) : undefined}
           hide={isOneSeller ? listing.columns.filter(isOfSeller).map((one) => one.name) : []}
         />
         <nav class="pages" aria-label="Pages">
@@ -274,11 +279,13 @@ export function ListingTable<Row>({
   rows,
   isFiltered = false,
   hide = [],
+  buttonsOf,
 }: {
   listing: Pick<Listing<Row, never>, 'name' | 'none' | 'columns'>;
   rows: readonly Row[];
   isFiltered?: boolean;
   hide?: readonly string[];
+  buttonsOf?: ((row: Row) => Child) | undefined;
 }) {
   const { name, none } = listing;
   const columns = columnsFor(listing, 'tables').filter(
@@ -291,10 +298,13 @@ export function ListingTable<Row>({
       flows="two lines"
       rows={rows}
       empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={none} />}
-      columns={columns.map((column): Column<Row> => {
-        const isLead = column === lead;
-        return { ...columnOf(column, isLead ? linkOf(name, columns) : null), isLead };
-      })}
+      columns={[
+        ...columns.map((column): Column<Row> => {
+          const isLead = column === lead;
+          return { ...columnOf(column, isLead ? linkOf(name, columns) : null), isLead };
+        }),
+        ...(buttonsOf === undefined ? [] : [{ name: 'Action', cell: buttonsOf }]),
+      ]}
     />
   );
 }

@@ -10,6 +10,7 @@ import {
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
 import {
+  type LoginOwner,
   useLoginLink,
   readPasswordHash,
   endSession,
@@ -31,25 +32,26 @@ export function addLogin(app: Dashboard, parts: DashboardParts): void {
     if (token === undefined || c.req.method === 'HEAD') {
       return loginPage(c, { to: c.req.query('to') });
     }
-    const madeBy = await useLoginLink(db, tokenHash(token));
-    if (madeBy === null) {
+    const owner = await useLoginLink(db, tokenHash(token));
+    if (owner === null) {
       return message(
         c,
         410,
         'This login link has expired',
-        'A link works once, within 10 minutes. Somebody who can run commands on the server makes a new one.',
+        'A link works once, and not for long. An operator, or somebody who can run commands on the server, makes a new one.',
       );
     }
-    await openSession(c, parts, { madeBy });
+    await openSession(c, parts, owner);
+    const first = 'userName' in owner ? '/users' : '/';
     // Opened from another site, such as webmail: a redirect would not send the new cookie.
-    if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect('/', 303);
+    if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect(first, 303);
     return respond(
       c,
-      <Document title="Logged in" next="/">
+      <Document title="Logged in" next={first}>
         <main class="alone">
           <h1>You are logged in</h1>
           <p>
-            <a href="/">Go to the overview</a>
+            <a href={first}>Go on</a>
           </p>
         </main>
       </Document>,
@@ -79,7 +81,7 @@ export function addLogin(app: Dashboard, parts: DashboardParts): void {
 export async function openSession(
   c: DashboardContext,
   { db, endpoint }: Pick<DashboardParts, 'db' | 'endpoint'>,
-  of: { readonly userName: string } | { readonly madeBy: string },
+  of: LoginOwner,
 ): Promise<void> {
   const previous = sessionCookie(c, endpoint);
   if (previous !== null) await endSession(db, tokenHash(previous));

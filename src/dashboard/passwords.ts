@@ -32,21 +32,6 @@ export function passwordFault(password: string): string | null {
     : null;
 }
 
-/** How long an invitation is valid (ms). */
-export const INVITATION_MS = 24 * 3_600_000;
-
-/** Stands in `mirror.users` until the invited person chooses a password. No password matches it. */
-export function invitationHash(tokenHash: Uint8Array): string {
-  const token = Buffer.from(tokenHash).toString('base64');
-  return ['invited', LOG_N, String(Date.now() + INVITATION_MS), token].join('$');
-}
-
-/** When an invitation ends; null for the hash of a password. */
-export function invitedUntil(stored: string): Date | null {
-  const [kind, , end] = stored.split('$');
-  return kind === 'invited' ? new Date(Number(end)) : null;
-}
-
 /** Hashes a password with scrypt and a random salt, for `mirror.users`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);

@@ -16,7 +16,7 @@ import {
 } from './context.js';
 import { capital, printable } from './format.js';
 import { page } from './layout.js';
-import { addListing, Cell, factsOf, ListingTable, shownTo } from './listing.js';
+import { addListing, Cell, factsOf, type ListingParts, ListingTable, shownTo } from './listing.js';
 import { ActionButton, ChartWithTable, Facts, Figures, Section, Sentence, Token } from './parts.js';
 import { pageBefore, parseId } from './query.js';
 
@@ -37,6 +37,7 @@ export function addResource<Row, Found, Source>(
   parts: DashboardParts,
   resource: Resource<Row, Found, Source>,
   source: Source,
+  more: ListingParts<Row> = {},
 ): void {
   const { listing, one, ids, record, actions } = resource;
   const { name } = listing;
@@ -56,7 +57,20 @@ export function addResource<Row, Found, Source>(
     throw new Problem(title, remedy, 404);
   };
 
-  addListing(app, parts, listing, source);
+  /** Buttons beside a row, if the list says all: then its rows are what is found. */
+  const buttonsOf = (c: DashboardContext, row: Row): Child =>
+    actions
+      .filter((action) => action.isPossible(row as unknown as Found, c.get('session').who))
+      .map(({ name: action, label }) => {
+        const id = encodeURIComponent(String(listing.columns[0]?.value(row)));
+        return (
+          <ActionButton action={`/${name}/${id}/${action}`} token={c.get('token')}>
+            {label}
+          </ActionButton>
+        );
+      });
+  const buttons = record === undefined && actions.length > 0 ? { buttonsOf } : {};
+  addListing(app, parts, listing, source, { ...buttons, ...more });
 
   const show = async (c: DashboardContext, found: Found, typed: Typed | null) => {
     if (record === undefined) return c.notFound();
@@ -98,9 +112,12 @@ export function addResource<Row, Found, Source>(
           )),
       },
       <>
-        {record.notices(found).map(({ tone, text }) => (
+        {record.notices(found).map(({ tone, text, onPage }) => (
           <p class={`notice ${tone}`}>
-            <Sentence text={text} />
+            <Sentence text={onPage === undefined ? text : `${capital(text)}.`} />
+            {onPage === undefined
+              ? null
+              : ` ${isOperator(c) ? 'You' : 'An operator'} can ${onPage}.`}
           </p>
         ))}
         {possible.filter(isForm).map((action) => (
@@ -148,10 +165,8 @@ export function addResource<Row, Found, Source>(
       );
       const notice = done.notice === 'queued' ? await queueNotice(db) : done.notice;
       const own = c.req.path.slice(0, -`/${action.name}`.length);
-      return c.redirect(
-        `${done.path ?? (record === undefined ? pageBefore(c) : own)}?notice=${notice}`,
-        303,
-      );
+      const next = done.path ?? (record === undefined ? pageBefore(c) : own);
+      return c.redirect(`${next}${next.includes('?') ? '&' : '?'}notice=${notice}`, 303);
     });
   }
 }
@@ -260,7 +275,13 @@ async function partOf<Found, Source>(
       ) : (
         <ChartWithTable
           chart={
-            <StepChart label={`${title} over time`} points={points} unit={steps.unit(found)} />
+            <StepChart
+              label={
+                title.endsWith('over time') || title.includes('hour') ? title : `${title} over time`
+              }
+              points={points}
+              unit={steps.unit(found)}
+            />
           }
           table={table}
         />

@@ -13,7 +13,7 @@ export const USER: Resource<DashboardUser, DashboardUser, Db> = {
       { name: 'name', type: 'word', value: ({ name }) => name },
       { name: 'role', type: 'word', value: ({ role }) => role },
       { name: 'since', type: 'moment', value: ({ createdAt }) => createdAt },
-      { name: 'invitation ends', type: 'moment', value: ({ invitedUntil }) => invitedUntil },
+      { name: 'password', type: 'word', value: (user) => (user.hasPassword ? 'set' : 'none yet') },
     ],
     ...fewRows<DashboardUser, Db>(
       [

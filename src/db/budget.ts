@@ -202,7 +202,7 @@ export function storedRandomParameter({ pool }: Pick<Db, 'pool'>, host: string):
 }
 
 /** Requests are counted in slots of this many minutes. */
-const SLOT_MINUTES = 5;
+export const SLOT_MINUTES = 5;
 
 /** Adds to the request count of the current slot, and deletes slots older than a day. */
 export async function addRequests({ pool }: Db, sellerId: string, requests: number): Promise<void> {

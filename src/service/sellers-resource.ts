@@ -9,6 +9,7 @@ import {
   resumeSeller,
 } from '../catalogue/sellers-store.js';
 import type { Config } from '../config/index.js';
+import { readRequestsOfLastHour, type RequestSlot, SLOT_MINUTES } from '../db/budget.js';
 import type { Db } from '../db/db.js';
 import { money, plural } from '../domain/text.js';
 import type { ListingColumn } from '../listing/listing.js';
@@ -28,6 +29,7 @@ const MAX_DAYS = 90;
 /** Changes in the chart of balances. */
 const MAX_BALANCES = 200;
 const MAX_RUNS = 8;
+const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 
 const ITEM_COUNTS: readonly ListingColumn<SellerCard>[] = (
   ['live', 'missing', 'removed'] as const
@@ -162,6 +164,27 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
           },
         ],
         rows: (_, { schedules }) => schedules,
+      }),
+      part<SellerCard, SellersSource, RequestSlot & { readonly budget: number | null }>({
+        title: 'Requests in the last hour',
+        note: 'in five minutes each',
+        only: 'pages',
+        none: 'No requests in the last hour. Syncs and checks of codes make them.',
+        columns: [
+          { name: 'from', type: 'word', value: ({ at }) => TIME.format(at) },
+          { name: 'this seller', type: 'count', value: ({ own }) => own },
+          { name: 'all sellers of the marketplace', type: 'count', value: ({ all }) => all },
+          { name: 'budget', type: 'count', value: ({ budget }) => budget },
+        ],
+        async rows({ db, config }, { sellerId }) {
+          const perMinute = config.sellers.find(({ name }) => name === sellerId)?.requestsPerMinute;
+          const budget = perMinute ? SLOT_MINUTES * perMinute : null;
+          const slots = await readRequestsOfLastHour(db, sellerId);
+          return slots.every(({ own }) => own === 0)
+            ? []
+            : slots.map((slot) => ({ ...slot, budget }));
+        },
+        steps: { unit: () => null, point: ({ at, own }) => ({ at, value: own }) },
       }),
       part<SellerCard, SellersSource, ItemsOfDay>({
         title: 'Items over time',

@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await heading(page, 'Overview').waitFor();
     const other = await newPage();
     await other.page.goto(link);
-    expect(await other.page.textContent('main')).toContain('on the server makes a new one');
+    expect(await other.page.textContent('main')).toContain('can run commands on the server');
   });
 
   it('Sync now shows live progress and the result without a reload', async () => {

@@ -1,34 +1,32 @@
 import { describe, expect, it } from 'vitest';
 import { storeProcess, storeSeller } from '../support/states.js';
-import { mirrorSeller, useDashboard } from './dashboard.js';
+import { mirrorSeller, textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
 const schedule = { name: 'main', kind: 'sync', cron: '0 2 * * *', timeZone: 'UTC' };
 
 describe('the page of a seller', () => {
-  it('shows account, items, requests, charts with tables, and the latest runs', async () => {
+  it('shows copy, requests, charts with tables, and the latest runs; a viewer has no buttons', async () => {
     await mirrorSeller(mirror());
     await mirror().rows(
       `INSERT INTO mirror.request_counts (seller_id, slot, requests)
        VALUES ('main', date_bin('5 minutes', now(), 'epoch'), 17)`,
     );
-    const visitor = await dashboard().login();
-    const text = await visitor.page('/sellers/main');
-    expect(text).toContain('ada');
-    expect(text).toMatch(/Live items<\/dt><dd>5</);
-    expect(text).toMatch(/This seller<\/dt><dd>17</);
-    for (const chart of [
-      'Requests for main in the last hour',
-      'Live items of main over time',
-      'Balance of main over time',
-    ]) {
-      expect(text).toContain(`aria-label="${chart}"`);
+    const page = await (await dashboard().login()).page('/sellers/main');
+    expect(textOf(page)).toMatch(/Live 5 Balance/);
+    for (const chart of ['Requests in the last hour', 'Items over time', 'Balance over time']) {
+      expect(page).toContain(`aria-label="${chart}"`);
     }
-    expect(text.match(/Show as a table/g)).toHaveLength(3);
-    expect(text).toContain('href="/runs/');
-    for (const button of ['Sync now', 'Pause']) expect(text).toContain(`>${button}</button>`);
-    expect(text).not.toContain('>Resume</button>');
+    expect(page.match(/Show as a table/g)).toHaveLength(3);
+    expect(textOf(page)).toMatch(/\d\d:\d\d 17 17/);
+    expect(page).toContain('href="/runs/');
+    const viewed = await (await dashboard().login('viewer')).page('/sellers/main');
+    for (const button of ['Sync now', 'Pause']) {
+      expect(page).toContain(`>${button}</button>`);
+      expect(viewed).not.toContain(`>${button}</button>`);
+    }
+    expect(page).not.toContain('>Resume</button>');
   });
 
   it('labels large values that differ little by different figures', async () => {
@@ -47,30 +45,26 @@ describe('the page of a seller', () => {
       `UPDATE mirror.accounts SET balance = 87299, changed_at = now() - interval '1 hour'`,
     );
     const page = await (await dashboard().login()).page('/sellers/main');
-    const [, axis = ''] = /aria-label="Balance of main over time"><svg([^]*?)<svg/.exec(page) ?? [];
+    const [, axis = ''] = /aria-label="Balance over time"><svg([^]*?)<svg/.exec(page) ?? [];
     const figures = [...axis.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
     expect(figures).toContain('87,299');
     expect(new Set(figures).size).toBe(figures.length);
   });
 
-  it('says what fills each section before the first sync', async () => {
+  it('says what fills each section before the first sync; an unknown seller has none', async () => {
     await storeSeller(mirror(), 'main', null);
-    const text = await (await dashboard().login()).page('/sellers/main');
+    const visitor = await dashboard().login();
+    const page = await visitor.page('/sellers/main');
     for (const empty of [
-      'was not mirrored yet',
       'No schedule mirrors this seller',
-      'Syncs and checks of codes make them',
+      'No requests in the last hour.',
       'starts with the first sync of the items',
       'starts with the first sync of the account',
     ]) {
-      expect(text).toContain(empty);
+      expect(page).toContain(empty);
     }
-  });
-
-  it('is not found for an unknown seller', async () => {
-    const visitor = await dashboard().login();
     expect((await visitor.get('/sellers/nobody')).status).toBe(404);
-    for (const action of ['sync', 'pause', 'resume']) {
+    for (const action of ['sync', 'pause', 'resume', 'remove']) {
       expect((await visitor.post(`/sellers/nobody/${action}`)).status).toBe(404);
     }
   });
@@ -81,39 +75,28 @@ describe('the page of a seller', () => {
     await storeProcess(mirror(), ['scheduler'], [schedule, { ...schedule, kind: 'recheck' }]);
     expect(await visitor.page('/sellers/main')).toContain('no worker is running');
     await storeProcess(mirror(), ['worker']);
-    const text = await visitor.page('/sellers/main');
-    expect(text).toContain('mirror account and items');
+    const text = textOf(await visitor.page('/sellers/main'));
+    expect(text).toMatch(/mirror account and items 0 2 \* \* \* UTC \w{3} \d+ \w+ 02:00/);
     expect(text).toContain('re-check known codes');
     expect(text).not.toContain('no worker is running');
-    const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
-    expect(text).toContain(tomorrow);
   });
 
-  it('escapes the account’s name', async () => {
-    await mirrorSeller(mirror());
-    await mirror().rows(`UPDATE mirror.accounts SET full_name = '<script>alert(1)</script>'`);
-    const text = await (await dashboard().login()).page('/sellers/main');
-    expect(text).not.toContain('<script>alert');
-    expect(text).toContain('&lt;script&gt;');
-  });
-
-  it('queues one job and warns when no worker is running', async () => {
+  it('queues one sync, and warns when no worker is running', async () => {
     await storeSeller(mirror(), 'main', null);
     const visitor = await dashboard().login();
     const reply = await visitor.post('/sellers/main/sync');
-    expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
-    const text = await visitor.page('/sellers/main?notice=no-worker');
-    expect(text).toContain('no worker is running: somebody must start the service');
+    const page = await visitor.page(reply.headers.get('location') ?? '');
+    expect(page).toContain('no worker is running: somebody must start the service');
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 
-  it('has no buttons for viewers', async () => {
+  it('is removed by whoever types its name, since nothing but a backup brings it back', async () => {
     await mirrorSeller(mirror());
-    const viewer = await dashboard().login('viewer');
-    const text = await viewer.page('/sellers/main');
-    for (const button of ['Sync now', 'Pause', 'Resume']) {
-      expect(text).not.toContain(`>${button}</button>`);
-    }
+    const visitor = await dashboard().login();
+    const remove = (name: string) => visitor.post('/sellers/main/remove', { name });
+    expect((await remove('mian')).status).toBe(422);
+    expect((await remove('main')).headers.get('location')).toBe('/?notice=seller-removed');
+    expect((await visitor.get('/sellers/main')).status).toBe(404);
   });
 });
 
@@ -123,26 +106,23 @@ describe('Pause and Resume', () => {
     await storeProcess(mirror(), ['scheduler', 'worker'], [schedule]);
     const operator = await dashboard().login('operator');
     const requests = sim.log.length;
-    const paused = await operator.post('/sellers/main/pause');
-    expect(paused.headers.get('location')).toBe('/sellers/main');
+    await operator.post('/sellers/main/pause');
     await sync({}, false);
     expect(sim.log.length).toBe(requests);
-    const text = await operator.page('/sellers/main');
-    expect(text).toContain('Paused by operator');
-    expect(text).toContain('not while the seller is paused');
-    expect(text).toContain('>Resume</button>');
-    expect(text).not.toContain('>Pause</button>');
-
+    const page = await operator.page('/sellers/main');
+    expect(page).toContain('paused by operator; schedules skip this seller');
+    expect(page).toContain('not while the seller is paused');
+    expect(page).toContain('>Resume</button>');
+    expect(page).not.toContain('>Pause</button>');
     const resumed = await operator.post('/sellers/main/resume');
     expect(resumed.headers.get('location')).toBe('/sellers/main?notice=resumed');
     await sync({}, false);
     expect(sim.log.length).toBeGreaterThan(requests);
     const actions =
-      'SELECT who, action, target, outcome FROM mirror.actions ORDER BY action_id DESC';
-    expect(await mirror().rows(actions)).toMatchObject([
-      { who: 'operator', action: 'resume', target: 'main', outcome: 'done' },
-      { who: 'operator', action: 'pause', target: 'main', outcome: 'done' },
-      { action: 'log in' },
+      'SELECT who, action, target FROM mirror.actions ORDER BY action_id DESC LIMIT 2';
+    expect(await mirror().rows(actions)).toEqual([
+      { who: 'operator', action: 'resume', target: 'seller main' },
+      { who: 'operator', action: 'pause', target: 'seller main' },
     ]);
   });
 
@@ -152,8 +132,9 @@ describe('Pause and Resume', () => {
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
     const visitor = await dashboard().login();
     const words = 'Sync now also mirrors paused and stopped sellers';
-    expect(await visitor.page('/')).toContain('main: the copy is stale');
-    expect(await visitor.page('/')).not.toContain(words);
+    const before = await visitor.page('/');
+    expect(before).toContain('main: the copy is stale');
+    expect(before).not.toContain(words);
     await visitor.post('/sellers/main/pause');
     const text = await visitor.page('/');
     expect(text).not.toContain('main: the copy is stale');
@@ -168,7 +149,7 @@ describe('Pause and Resume', () => {
     sim.faults.always('any', { kind: 'key-refused' });
     await sync({}, false);
     const visitor = await dashboard().login();
-    const text = await visitor.page('/sellers/main');
+    const text = textOf(await visitor.page('/sellers/main'));
     expect(text).toContain('refused the API key');
     expect(text).toContain('You can correct the key in the settings, then press Sync now.');
     await visitor.post('/sellers/main/resume');

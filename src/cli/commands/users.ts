@@ -21,7 +21,7 @@ export function add(program: Command): void {
       'Manages the accounts that can log in to the dashboard. A viewer only reads, with purchase codes masked; an operator can also act.',
     example: 'alice',
     list: {
-      summary: 'list the accounts, and invitations that nobody has accepted yet',
+      summary: 'list the accounts',
       examples: ['seller-mirror users list'],
     },
   });

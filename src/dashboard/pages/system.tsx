@@ -11,28 +11,24 @@ import {
 import { callsAllowed, type Config } from '../../config/index.js';
 import { shareUsed } from '../../codes/look-up-store.js';
 import { type Board, readBoard } from '../../service/board.js';
-import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
-import { type MirrorTask, QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
+import type { QueueCounts } from '../../service/queue/queues.js';
+import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { shownUrl } from '../../db/errors.js';
 import { cachedCall } from '../../service/concurrency.js';
-import {
-  type Dashboard,
-  type DashboardParts,
-  enqueueSync,
-  isOperator,
-  Problem,
-  runAction,
-} from '../context.js';
-import type { Wanted } from '../../catalogue/requests.js';
+import type { Dashboard, DashboardParts } from '../context.js';
 import { listAlerts } from '../../service/alerts/alerts-store.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';
-import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
-import { Accounts } from '../invitations.js';
-import { listUsers, listActions } from '../access-store.js';
-import { oneOf } from '../query.js';
+import { Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
+import { listActions } from '../access-store.js';
 
-const MAX_FAILED_JOBS = 50;
+/** Lists that belong to the installation. */
+const PAGES = [
+  ['/users', 'Users'],
+  ['/tokens', 'Tokens'],
+  ['/feeds', 'Feeds'],
+  ['/jobs', 'Failed jobs'],
+] as const;
 const MAX_ALERTS = 20;
 const MAX_ACTIONS = 100;
 /** Timeout of the checks, and how long their results are cached (ms). */
@@ -48,17 +44,24 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   );
 
   app.get('/system', async (c) => {
-    const [jobs, board, found, users, actions, alerts] = await Promise.all([
+    const [jobs, board, found, actions, alerts] = await Promise.all([
       jobsOf(parts),
       readBoard(db, config, new Date(db.clock.now())),
       checks(),
-      listUsers(db),
       listActions(db, MAX_ACTIONS),
       listAlerts(db, MAX_ALERTS),
     ]);
     return page(
       c,
-      { title: 'System', lead: 'Health of the installation, and what people did.' },
+      {
+        title: 'System',
+        lead: 'Health of the installation, and what people did.',
+        actions: PAGES.map(([path, label]) => (
+          <a class="button" href={path}>
+            {label}
+          </a>
+        )),
+      },
       <>
         <TableSection
           title="Checks"
@@ -77,42 +80,8 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           ]}
         />
         <Queues counts={jobs.counts} backend={queues.backend} />
-        <TableSection
-          title="Failed jobs"
-          note="a later run may have succeeded since"
-          flows
-          rows={jobs.failed}
-          empty="No failed jobs."
-          columns={[
-            { name: 'Queue', cell: ({ queue }) => queue },
-            {
-              name: 'Job',
-              cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
-            },
-            { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-            { name: 'Attempts', count: ({ attempts }) => attempts },
-            { name: 'Why', cell: ({ problem }) => <Sentence text={problem ?? '–'} /> },
-            ...(isOperator(c)
-              ? [
-                  {
-                    name: 'Action',
-                    cell: ({ queue, jobId }: EndedJob) => (
-                      <ActionButton
-                        action="/system/retry"
-                        token={c.get('token')}
-                        fields={{ queue, job: jobId }}
-                      >
-                        Retry
-                      </ActionButton>
-                    ),
-                  },
-                ]
-              : []),
-          ]}
-        />
         <Processes processes={board.processes} />
         <LookUps loads={board.lookUps} config={config} />
-        <Feeds feeds={board.feeds} />
         <TableSection
           title="Alerts"
           note={`last ${MAX_ALERTS}`}
@@ -135,7 +104,6 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             },
           ]}
         />
-        <Accounts users={users} c={c} />
         <TableSection
           title="Action log"
           note={`last ${MAX_ACTIONS}`}
@@ -153,29 +121,6 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       </>,
     );
   });
-
-  app.post('/system/retry', async (c) => {
-    const { queue: name, job } = await c.req.parseBody();
-    const queue = oneOf(QUEUE_NAMES, typeof name === 'string' ? name : undefined);
-    const jobId = typeof job === 'string' ? job.slice(0, 200) : '';
-    await runAction(c, parts, { action: 'retry job', target: jobId }, async () => {
-      const task = queue === undefined ? null : await queues.retry(queue, jobId);
-      // The store says that its runs have ended, so a person must ask for new ones.
-      if (task !== null && 'byHand' in task)
-        await enqueueSync(c, parts, task.seller, wantedOf(task));
-      if (task !== null) return;
-      throw new Problem(
-        'This failed job no longer exists',
-        'It may have been retried already. The System page lists all failed jobs.',
-        409,
-      );
-    });
-    return c.redirect('/system?notice=retried', 303);
-  });
-}
-
-function wantedOf(task: MirrorTask): Wanted {
-  return task.kind === 'item' ? { kind: 'item', itemId: task.itemId } : { kind: task.kind };
 }
 
 const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
@@ -183,24 +128,14 @@ const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
 /** Reads the queues. If they don't respond, that becomes a failed check instead of an error page. */
 async function jobsOf({ queues }: DashboardParts): Promise<{
   readonly counts: Readonly<Record<QueueName, QueueCounts>> | null;
-  readonly failed: readonly EndedJob[];
   readonly problems: readonly Check[];
 }> {
   try {
-    const [counts, ...failedJobs] = await Promise.all([
-      queues.counts(),
-      ...QUEUE_NAMES.map((name) => queues.failedJobs(name, MAX_FAILED_JOBS)),
-    ]);
-    const newest = failedJobs.flat().sort((a, b) => b.endedAt.getTime() - a.endedAt.getTime());
-    return {
-      counts,
-      failed: newest.slice(0, MAX_FAILED_JOBS),
-      problems: [ok(QUEUE_OK[queues.backend])],
-    };
+    return { counts: await queues.counts(), problems: [ok(QUEUE_OK[queues.backend])] };
   } catch (error) {
     if (!isUserError(error, 'QUEUE')) throw error;
     const problems = [failed(`queue: ${error.message}`, error.remedy)];
-    return { counts: null, failed: [], problems };
+    return { counts: null, problems };
   }
 }
 
@@ -288,30 +223,3 @@ const LookUps: FC<{ loads: Board['lookUps']; config: Config }> = ({ loads, confi
     />
   );
 };
-
-/** State of the feeds into other databases. */
-const Feeds: FC<{ feeds: Board['feeds'] }> = ({ feeds }) => (
-  <TableSection
-    title="Feeds"
-    flows
-    rows={feeds}
-    empty="No feeds. FEEDS_FILE lists reporting databases and folders to keep up to date."
-    columns={[
-      { name: 'Feed', cell: ({ name }) => name },
-      { name: 'Target', cell: ({ place }) => place ?? '–' },
-      { name: 'State', cell: ({ state }) => <State of={state} /> },
-      {
-        name: 'Delivered',
-        isLabelled: true,
-        cell: ({ deliveredAt }) => <Ago at={deliveredAt} />,
-      },
-      { name: 'Behind since', isLabelled: true, cell: ({ delay }) => <Ago at={delay.since} /> },
-      {
-        name: 'Views behind',
-        isLabelled: true,
-        cell: ({ delay }) => delay.views.join(', ') || '–',
-      },
-      { name: 'Problem', cell: ({ problem }) => <Untrusted text={problem} /> },
-    ]}
-  />
-);

@@ -373,6 +373,7 @@ describe('tests', () => {
     'codes',
     'config',
     'db',
+    'dashboard',
     'domain',
     'listing',
     'log',

@@ -149,14 +149,7 @@ export const BarChart: FC<
         <p class="legend">
           {legend.map(([kind, text]) => (
             <span>
-              <svg width="10" height="10" aria-hidden="true">
-                {kind === 'mark-line' ? (
-                  <line class={kind} x2="10" y1="5" y2="5" />
-                ) : (
-                  <rect class={kind} width="10" height="10" rx="2" />
-                )}
-              </svg>{' '}
-              {text}
+              <Swatch kind={kind} /> {text}
             </span>
           ))}
         </p>
@@ -164,6 +157,17 @@ export const BarChart: FC<
     </>
   );
 };
+
+/** What a kind of bar or mark looks like, for a legend. */
+export const Swatch: FC<{ kind: string }> = ({ kind }) => (
+  <svg width="10" height="10" aria-hidden="true">
+    {kind === 'mark-line' ? (
+      <line class={kind} x2="10" y1="5" y2="5" />
+    ) : (
+      <rect class={kind} width="10" height="10" rx="2" />
+    )}
+  </svg>
+);
 
 /** A label below the plot. @param every 2: hidden on phones */
 const Below: FC<{ at: number; every: number; children?: Child }> = ({ at, every, children }) => (
@@ -274,6 +278,8 @@ function verticalScale(low: number, high: number) {
 }
 
 const DAY_MS = 86_400_000;
+/** Labels of the time axis are so far apart (percent). */
+const MIN_TICK_STEP = 9;
 const formatter = (options: Intl.DateTimeFormatOptions): ((at: Date) => string) => {
   const format = new Intl.DateTimeFormat('en-GB', options);
   return (at) => format.format(at);
@@ -288,14 +294,10 @@ function timeTicks(x: ReturnType<typeof scaleTime<number>>) {
   const [from, until] = x.domain().map(Number);
   const days = ((until ?? 0) - (from ?? 0)) / DAY_MS;
   const format = days < 2 ? CLOCK : days < 150 ? DAY : days <= 6 * 365 ? MONTH : YEAR;
-  const seen = new Set<string>();
-  return x
-    .ticks(6)
-    .map((tick) => ({ at: tenth(x(tick)), text: format(tick) }))
-    .filter(({ text }) => {
-      // Half months would repeat their month.
-      const isNew = !seen.has(text);
-      seen.add(text);
-      return isNew;
-    });
+  const ticks = x.ticks(6).map((tick) => ({ at: tenth(x(tick)), text: format(tick) }));
+  // Half months would repeat their month, and a label at the edge could touch the next one.
+  return ticks.filter(({ at, text }, n) => {
+    const before = ticks[n - 1];
+    return before === undefined || (text !== before.text && at - before.at >= MIN_TICK_STEP);
+  });
 }

@@ -120,7 +120,7 @@ export class LiveProgress {
         : { ms: phase.leftMs };
     const text = [
       phase.name === 'first pass'
-        ? `${count(phase.done)} of ${count(phase.total)} checked`
+        ? `${count(phase.done)} of ${count(phase.total)} asked`
         : `${plural(phase.total, 'denied code')} ${phase.total === 1 ? 'gets' : 'get'} a second look`,
       left === null ? '' : `about ${duration(left.ms)} left`,
       problem ?? '',

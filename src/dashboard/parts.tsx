@@ -272,37 +272,6 @@ export const ActionButton: FC<
   </form>
 );
 
-/**
- * Links to the first and the next page of a list.
- * @param url of this page
- * @param next where the next page starts, for `from` in the query; null on the last page
- */
-export const Pages: FC<{ url: string; next: number | bigint | null }> = ({ url, next }) => {
-  const { pathname, searchParams: query } = new URL(url);
-  if (!query.has('from') && next === null) return null;
-  const first = without(query, 'from');
-  const nextQuery = new URLSearchParams(first);
-  nextQuery.set('from', String(next));
-  return (
-    <nav class="pages" aria-label="Pages">
-      {query.has('from') ? <a href={`${pathname}?${first}`}>First</a> : null}
-      {next === null ? null : (
-        <a href={`${pathname}?${nextQuery.toString()}`} rel="next">
-          Next
-        </a>
-      )}
-    </nav>
-  );
-};
-
-/** Returns the query without one parameter, and without the notice. */
-function without(query: URLSearchParams, name: string): string {
-  const changed = new URLSearchParams(query);
-  changed.delete(name);
-  changed.delete('notice');
-  return changed.toString();
-}
-
 /** Longer texts are cut off, unless shown whole. */
 const MAX_TEXT_CHARS = 240;
 
@@ -408,14 +377,6 @@ export const Choice: FC<{
   </label>
 );
 
-/** The seller field of a filter. A text field: there may be too many sellers for a select. */
-export const SellerField: FC<{ value: string | null | undefined }> = ({ value }) => (
-  <label>
-    Seller
-    <input name="seller" value={value ?? ''} size={14} />
-  </label>
-);
-
 /** A required choice of a seller; a single one is preselected. */
 export const SellerSelect: FC<{ of: readonly string[] }> = ({ of }) => (
   <label>
@@ -428,14 +389,6 @@ export const SellerSelect: FC<{ of: readonly string[] }> = ({ of }) => (
     </select>
   </label>
 );
-
-/** How a list was read. Nothing when there was nothing to find out. */
-export const HowListWasRead: FC<{ reasons: readonly string[] }> = ({ reasons }) =>
-  reasons.length === 0 ? null : (
-    <Section title="How the list was read">
-      <Lines of={reasons} />
-    </Section>
-  );
 
 /** A change in percent with its sign. */
 export const Percent: FC<{ of: number }> = ({ of }) => (

@@ -104,6 +104,13 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
     ...fewRows<SellerCard, SellersSource>(
       [
         {
+          name: 'search',
+          about: 'sellers whose name has this text',
+          type: 'text',
+          matches: ({ sellerId }: SellerCard, text) =>
+            sellerId.toLowerCase().includes(text.toLowerCase()),
+        },
+        {
           name: 'state',
           about: 'sellers in this state',
           type: 'choice',

@@ -75,17 +75,6 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true });
 
 describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
-  it('a login link works once, then says how to get a new one', async () => {
-    const shop = await openShop(3);
-    const link = await shop.served.link();
-    const { page } = await newPage();
-    await page.goto(link);
-    await heading(page, 'Overview').waitFor();
-    const other = await newPage();
-    await other.page.goto(link);
-    expect(await other.page.textContent('main')).toContain('can run commands on the server');
-  });
-
   it('Sync now shows live progress and the result without a reload', async () => {
     const shop = await openShop(2_500);
     await shop.syncAccount();
@@ -136,26 +125,6 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
       `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
     );
     expect(states).toEqual([{ removed: 20 }]);
-  });
-
-  it('a viewer sees everything, but gets no action buttons and can’t post', async () => {
-    const shop = await openShop(5);
-    const { runId } = await shop.sync();
-    await shop.served.addUser('viewer');
-    const { page } = await newPage();
-    await page.goto(`${shop.served.url}/runs/${runId}`);
-    await page.getByLabel('Name').fill('viewer');
-    await page.getByLabel('Password').fill(PASSWORD);
-    await button(page, 'Log in').click();
-    await heading(page, `Run ${runId}`).waitFor();
-    expect(await page.locator('main button').count()).toBe(0);
-    await page.goto(shop.served.url);
-    expect(await button(page, 'Sync now').count()).toBe(0);
-    const status = await page.evaluate(
-      `fetch('/sync', { method: 'POST', body: new URLSearchParams({ token:
-        document.querySelector('[name=token]').value }) }).then(({ status }) => status)`,
-    );
-    expect(status).toBe(403);
   });
 
   it('the keyboard suffices: skip link, visible focus, shortcuts, search and help', async () => {
@@ -348,7 +317,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     })()`);
     expect(await message.textContent()).toContain('Only a.csv was taken');
     await page.evaluate(
-      `document.querySelector('form.form [name=token]').value = 'of a session before'`,
+      `document.querySelector('.dropbar [name=token]').value = 'of a session before'`,
     );
     await button(page, 'Read list').click();
     await message.getByText(/has expired/).waitFor();
@@ -359,25 +328,14 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     expect(await button(page, 'Read list').isEnabled()).toBe(true);
   });
 
-  it('a list can be read by another column without sending it again, and a large one is refused in words', async () => {
+  it('a large list is refused in words, before it is sent whole', async () => {
     const shop = await openShop(3);
     const { page } = await operatorPage(shop.served);
     await page.goto(`${shop.served.url}/audits/new`);
-    const choose = async (bytes: Buffer): Promise<void> => {
-      const path = join(mkdtempSync(join(tmpdir(), 'seller-mirror-list-')), 'a.csv');
-      onTestFinished(() => rmSync(dirname(path), { recursive: true }));
-      writeFileSync(path, bytes);
-      await page.locator('[type=file]').setInputFiles(path);
-    };
-    await choose(Buffer.from('a,b\n1,2\n'));
-    await button(page, 'Read list').click();
-    await page.getByText('The list was not read.').waitFor();
-    expect(page.url()).toMatch(/\/audits\/\d+$/);
-    await page.getByLabel('Column').fill('b');
-    await button(page, 'Read again').click();
-    await button(page, 'Start check').waitFor();
-    await page.getByText('Use another list').click();
-    await choose(Buffer.alloc(130 * 1024 ** 2, 'x'));
+    const path = join(mkdtempSync(join(tmpdir(), 'seller-mirror-list-')), 'a.csv');
+    onTestFinished(() => rmSync(dirname(path), { recursive: true }));
+    writeFileSync(path, Buffer.alloc(130 * 1024 ** 2, 'x'));
+    await page.locator('[type=file]').setInputFiles(path);
     await button(page, 'Read list').click();
     await page.locator('[data-upload-error]').getByText('The list is too large').waitFor();
   });

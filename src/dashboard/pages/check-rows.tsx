@@ -33,7 +33,7 @@ export const WORDS: Readonly<
   invalid: ['Invalid', 'bad', 'Denied twice, some time apart, while your key worked.'],
   unproven: ['Unproven', 'warn', 'No clear answer yet. Nothing to tell the customer.'],
   not_a_code: ['Not a code', 'quiet', 'The cell holds no code. Ask the customer for it.'],
-  waiting: ['Waiting', 'open', 'No verdict yet.'],
+  waiting: ['Waiting', 'open', 'Not asked yet, or the answer is not proven yet.'],
   valid: ['Valid', 'good', 'The marketplace answered with the purchase.'],
 };
 

@@ -368,7 +368,12 @@ const Summary: FC<{
   const [code, other, are] = valid === 1 ? ['code', ' other', 'is'] : ['codes', ' others', 'are'];
   const whose = noun === 'customer' ? `The ${code} of ${count(valid)}` : count(valid);
   const others = valid === 0 ? '' : `${whose}${needy === 0 ? '' : other} ${are} valid.`;
-  const left = waiting === 0 || isRunning ? '' : ` ${plural(waiting, 'code')} not checked.`;
+  const left =
+    waiting === 0
+      ? ''
+      : isRunning
+        ? ` ${count(total - waiting)} of ${count(total)} have a verdict.`
+        : ` ${plural(waiting, 'code')} not checked.`;
   let x = 0;
   return (
     <div class="summary">

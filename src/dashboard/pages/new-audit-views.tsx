@@ -8,9 +8,9 @@ import { page } from '../layout.js';
 import {
   Bar,
   Figures,
-  HowListWasRead,
   Lines,
   Moment,
+  Section,
   SellerSelect,
   Sentence,
   TableSection,
@@ -21,26 +21,26 @@ import {
 /** Seconds until the waiting page reloads. */
 const RELOAD_SECONDS = 2;
 
-/** The form that uploads a list. */
+/** One line to paste codes into, or to drop a list on. The next page asks about column and sheet. */
 export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
-  <form class="form" method="post" action="/audits/new" enctype="multipart/form-data">
+  <form class="dropbar" method="post" action="/audits/new" enctype="multipart/form-data">
     <Token value={token} />
-    <SellerSelect of={sellers} />
-    <div class="columns">
-      <label>
-        Codes
-        <textarea name="list" rows={3} spellcheck={false} placeholder="Paste codes, one per line" />
-      </label>
-      <label class="drop">
-        Or drop a file: Excel (.xlsx), CSV or text
-        <input type="file" name="file" />
-      </label>
-    </div>
+    {sellers.length === 1 ? (
+      <input type="hidden" name="seller" value={sellers[0]} />
+    ) : (
+      <SellerSelect of={sellers} />
+    )}
+    <textarea
+      name="list"
+      rows={1}
+      spellcheck={false}
+      aria-label="Codes"
+      placeholder="Paste codes, or drop a list here"
+    />
+    <input type="file" name="file" aria-label="List: Excel (.xlsx), CSV or text" />
+    <button>Read list</button>
     <progress data-upload hidden aria-label="Upload progress"></progress>
     <p class="notice bad" role="alert" data-upload-error hidden></p>
-    <div class="actions">
-      <button class="main">Read list</button>
-    </div>
   </form>
 );
 
@@ -168,7 +168,11 @@ const ReadAgain: FC<{ draft: Draft; token: string }> = ({ draft, token }) => (
 /** How the list was read, and its first lines without a code. */
 const ReadingReport: FC<DraftReading> = ({ sentences, rejected, size }) => (
   <>
-    <HowListWasRead reasons={sentences} />
+    {sentences.length === 0 ? null : (
+      <Section title="How the list was read">
+        <Lines of={sentences} />
+      </Section>
+    )}
     <TableSection
       title="Rejected lines"
       note={

@@ -31,25 +31,21 @@ import {
   Empty,
   type Fact,
   Facts,
-  Filter,
   ItemLink,
-  Pages,
   Percent,
   Section,
   SellerLink,
-  SellerSelect,
   State,
   TableSection,
-  Token,
   Untrusted,
 } from '../parts.js';
-import { parseNumber } from '../query.js';
 import { NeedsYou } from './needs.js';
+import { ListForm } from './new-audit-views.js';
 
 const NIGHTS = 30;
 const DAY_MS = 86_400_000;
-/** Sellers on one page. */
-const PAGE_SIZE = 20;
+/** More sellers have a page of their own. */
+const MAX_SELLERS = 20;
 const MAX_MOVES = 5;
 
 /** `/`: what needs me, what happened overnight, is my copy current? */
@@ -66,12 +62,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       listPriceMoves(db, since, MAX_MOVES),
     ]);
     const { sellers, needs } = board;
-    const search = c.req.query('seller') ?? '';
-    const from = Number(parseNumber(c.req.query('from')) ?? 0n);
-    const found = sellers.filter(({ sellerId }) =>
-      sellerId.toLowerCase().includes(search.toLowerCase()),
-    );
-    const shown = found.slice(from, from + PAGE_SIZE);
+    const shown = sellers.slice(0, MAX_SELLERS);
     const names = shown.map(({ sellerId }) => sellerId);
     const nights = await readNights(db, names, NIGHTS);
     const stripOf = ({ sellerId }: SellerCard): Child => (
@@ -119,13 +110,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
             title="Sellers"
             flows
             actions={
-              sellers.length > PAGE_SIZE ? (
-                <Filter button="Search">
-                  <label>
-                    Seller
-                    <input type="search" name="seller" value={search} />
-                  </label>
-                </Filter>
+              sellers.length > MAX_SELLERS ? (
+                <a href="/sellers">All {plural(sellers.length, 'seller')}</a>
               ) : undefined
             }
             note={
@@ -134,15 +120,13 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
                 : undefined
             }
             rows={shown}
-            empty="No seller matches."
             columns={sellerColumns(stripOf)}
           />
         )}
-        <Pages url={c.req.url} next={from + PAGE_SIZE < found.length ? from + PAGE_SIZE : null} />
         {hasCopy || running.audits.length > 0 ? (
           <Section title="Check codes" actions={<a href="/audits">Past checks</a>}>
             {mayAct && config.sellers.length > 0 ? (
-              <DropBar token={token} sellers={config.sellers.map(({ name }) => name)} />
+              <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
             ) : (
               <p class="muted">An operator can check lists of codes.</p>
             )}
@@ -276,8 +260,10 @@ const WhileYouSlept: FC<{ happened: ChangeSummary }> = ({ happened }) => {
         <ul class="list">
           {found.map(([path, first, rest]) => (
             <li>
-              <a href={path}>{first}</a>
-              {rest}
+              <div>
+                <a href={path}>{first}</a>
+                {rest}
+              </div>
             </li>
           ))}
         </ul>
@@ -338,29 +324,6 @@ const sellerColumns = (stripOf: (seller: SellerCard) => Child) => [
     cell: (seller: SellerCard) => <Ago at={nextSync(seller)} none="–" />,
   },
 ];
-
-/** One line to paste codes into, or to drop a list on. The next page asks about column and sheet. */
-const DropBar: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
-  <form class="dropbar" method="post" action="/audits/new" enctype="multipart/form-data">
-    <Token value={token} />
-    {sellers.length === 1 ? (
-      <input type="hidden" name="seller" value={sellers[0]} />
-    ) : (
-      <SellerSelect of={sellers} />
-    )}
-    <textarea
-      name="list"
-      rows={1}
-      spellcheck={false}
-      aria-label="Codes"
-      placeholder="Paste codes, or drop a list here"
-    />
-    <input type="file" name="file" aria-label="List: Excel (.xlsx), CSV or text" />
-    <button>Read list</button>
-    <progress data-upload hidden aria-label="Upload progress"></progress>
-    <p class="notice bad" role="alert" data-upload-error hidden></p>
-  </form>
-);
 
 /** Running mirror runs and audits with live progress bars. */
 const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ running, bars }) => {

@@ -12,7 +12,7 @@ import {
 } from '../../reporting/reports.js';
 import { When } from '../answer.js';
 import { Cache } from '../cache.js';
-import { BarChart, Share, StepChart } from '../charts.js';
+import { BarChart, Share, StepChart, Swatch } from '../charts.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -27,7 +27,6 @@ import { dayName, monthName } from '../format.js';
 import { count, money, plural } from '../../domain/text.js';
 import {
   Ago,
-  Choice,
   type Column,
   Copyable,
   Empty,
@@ -35,7 +34,6 @@ import {
   ItemLink,
   Percent,
   Section,
-  SellerField,
   Table,
   TableSection,
   Untrusted,
@@ -44,7 +42,7 @@ import { readBinding } from '../../catalogue/sellers-store.js';
 import { oneOf } from '../query.js';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** With more sellers, the filter is a text field instead of a select. */
+/** Sellers that the filter offers; the names of others can be typed. */
 const MAX_LISTED_SELLERS = 50;
 /** Currencies with a chart and a table of their own. */
 const MAX_CURRENCIES = 3;
@@ -115,7 +113,7 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
       mirror.seller.findMany({
         select: { sellerId: true },
         orderBy: { sellerId: 'asc' },
-        take: MAX_LISTED_SELLERS + 1,
+        take: MAX_LISTED_SELLERS,
       }),
     ]);
     if (figures === null) {
@@ -212,11 +210,15 @@ const SellerFilter: FC<{ names: readonly string[]; view: View }> = ({
   names.length < 2 && sellerId === null ? null : (
     <Filter>
       <input type="hidden" name="period" value={period} />
-      {names.length <= MAX_LISTED_SELLERS ? (
-        <Choice name="seller" label="Seller" of={names} chosen={sellerId ?? undefined} />
-      ) : (
-        <SellerField value={sellerId} />
-      )}
+      <label>
+        Seller
+        <input name="seller" value={sellerId ?? ''} list="sellers" size={14} />
+      </label>
+      <datalist id="sellers">
+        {names.map((name) => (
+          <option value={name} />
+        ))}
+      </datalist>
     </Filter>
   );
 
@@ -225,7 +227,14 @@ interface ReportProps {
   readonly view: View;
 }
 
-/** A report: what it says in one figure, its chart, its whole table, its download and its SQL. */
+/** Figures of a report, their chart, and the whole table beside it. */
+interface Shown {
+  readonly totals?: Child;
+  readonly chart?: Child;
+  readonly table: Child;
+}
+
+/** A report: what it says in a figure, its chart, its whole table, its download and its SQL. */
 const Report: FC<{
   name: ReportName;
   view: View;
@@ -233,8 +242,10 @@ const Report: FC<{
   note?: string | undefined;
   /** Says what fills the report; null: it has rows. */
   empty: Child | null;
-  children?: Child;
-}> = ({ name, view, title, note, empty, children }) => (
+  shown: readonly Shown[];
+  /** Below all. */
+  more?: Child;
+}> = ({ name, view, title, note, empty, shown, more }) => (
   <Section
     title={title}
     id={name}
@@ -242,17 +253,31 @@ const Report: FC<{
     actions={
       empty === null ? (
         <span class="actions">
-          <Downloads
-            of={title}
-            path={`/reports/${name}`}
-            query={queryOf(view)}
-            as={['xlsx', 'csv', 'csv-comma', 'parquet']}
-          />
+          <Downloads of={title} path={`/reports/${name}`} query={queryOf(view)} />
         </span>
       ) : undefined
     }
   >
-    {empty === null ? children : <Empty>{empty}</Empty>}
+    {empty === null ? (
+      <>
+        {shown.map(({ totals, chart, table }) =>
+          chart === undefined ? (
+            table
+          ) : (
+            <div class="beside">
+              <div>
+                <p>{totals}</p>
+                {chart}
+              </div>
+              {table}
+            </div>
+          ),
+        )}
+        {more}
+      </>
+    ) : (
+      <Empty>{empty}</Empty>
+    )}
     <details>
       <summary>SQL</summary>
       <Copyable text={reportSql({ report: name, ...view })} />
@@ -263,12 +288,7 @@ const Report: FC<{
 /** A figure that stands for a report, and what it counts. */
 const Total: FC<{ of: string; kind?: string; children?: Child }> = ({ of, kind, children }) => (
   <span class="total">
-    {kind === undefined ? null : (
-      <svg width="10" height="10" aria-hidden="true">
-        <rect class={kind} width="10" height="10" rx="2" />
-      </svg>
-    )}
-    <b>{of}</b> {children}
+    {kind === undefined ? null : <Swatch kind={kind} />} <b>{of}</b> {children}
   </span>
 );
 
@@ -277,6 +297,23 @@ const NO_PURCHASE = (
     No purchase is known yet. <a href="/audits/new">Check a list of codes</a> to fill this report.
   </>
 );
+const NONE_IN_PERIOD = 'No known purchase is of this period.';
+
+/** Why there are no rows; null: there are. */
+function emptiness(rows: readonly unknown[], figures: ReportFigures, otherwise: string) {
+  if (rows.length > 0) return null;
+  return figures['revenue-by-month'].length === 0 ? NO_PURCHASE : otherwise;
+}
+
+const ITEM: Column<ReportRow> = { name: 'Item', cell: (row) => <ItemOf row={row} /> };
+
+function amountOf(name: string, field: string, currency: string | null): Column<ReportRow> {
+  return {
+    name,
+    isNumber: true,
+    cell: (row) => money(row[field] ?? null, currency === null ? null : (row[currency] ?? null)),
+  };
+}
 
 /** A month of one currency, also without a purchase. */
 interface Month {
@@ -325,95 +362,89 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, view }) => {
       name="revenue-by-month"
       view={view}
       title="Revenue by month"
-      empty={rows.length === 0 ? NO_PURCHASE : shown.length === 0 ? NONE_IN_PERIOD : null}
-    >
-      {shown.map(({ currency, months }) => (
-        <RevenueIn currency={currency} months={months} at={figures.at} />
-      ))}
-      <p class="muted">
-        <Icon name="info" /> Counted from {plural(figures.checkedCodes, 'checked code')}. The
-        marketplace lists no sales: a purchase is missing here until its code is checked.
-      </p>
-    </Report>
+      empty={emptiness(shown, figures, NONE_IN_PERIOD)}
+      shown={shown.map(({ currency, months }) => revenueIn(currency, months, figures.at))}
+      more={
+        <p class="muted">
+          <Icon name="info" /> Counted from {plural(figures.checkedCodes, 'checked code')}. The
+          marketplace lists no sales: a purchase is missing here until its code is checked.
+        </p>
+      }
+    />
   );
 };
 
-const NONE_IN_PERIOD = 'No known purchase is of this period.';
-
-const RevenueIn: FC<{ currency: string | null; months: readonly Month[]; at: Date }> = ({
-  currency,
-  months,
-  at,
-}) => {
-  const sum = (of: (month: Month) => number) => months.reduce((all, month) => all + of(month), 0);
+function revenueIn(currency: string | null, months: readonly Month[], at: Date): Shown {
+  const sum = (some: readonly Month[], of: (month: Month) => number | null) =>
+    some.reduce((all, month) => all + (of(month) ?? 0), 0);
   const compared = months.filter(({ before }) => before !== null);
-  const [first, last] = [months[0], months.at(-1)];
-  const thisMonth = at.toISOString().slice(0, 'YYYY-MM'.length);
-  const isOpen = last?.month.startsWith(thisMonth) === true;
-  const span = [first, last].map((one) => monthName(one?.month ?? null)).join(' to ');
-  const total = {
-    purchases: sum(({ purchases }) => purchases),
-    revenue: sum(({ revenue }) => revenue),
-    now: compared.reduce((all, { revenue }) => all + revenue, 0),
-    before: compared.reduce((all, { before }) => all + (before ?? 0), 0),
-  };
   const hasBefore = compared.length > 0;
-  return (
-    <div class="beside">
-      <div>
-        <p>
-          <Total of={money(total.revenue.toFixed(2), currency)}>
-            {plural(total.purchases, 'purchase')}, {span}
-          </Total>
-        </p>
-        <BarChart
-          label={`Revenue by month in ${currency}`}
-          unit={currency}
-          bars={months.map(({ month, revenue, before }) => ({
-            name: monthName(month).replace(/ \d+$/, months.length > 12 ? '$&' : ''),
-            title: money(revenue.toFixed(2), currency),
-            value: revenue,
-            isSoft: month.startsWith(thisMonth),
-            mark: before,
-          }))}
-          legend={[
-            ['bar-full', 'revenue'],
-            ...(isOpen ? [['bar-soft', `${monthName(last.month)}, not over yet`] as const] : []),
-            ...(hasBefore ? [['mark-line', 'same month a year before'] as const] : []),
-          ]}
-        />
-      </div>
+  const last = months.at(-1)?.month ?? null;
+  const thisMonth = at.toISOString().slice(0, 'YYYY-MM'.length);
+  const isOpen = last?.startsWith(thisMonth) === true;
+  const purchases = sum(months, (month) => month.purchases);
+  const amount = (value: number, unit: string | null = null) => money(value.toFixed(2), unit);
+  const revenue = sum(months, (month) => month.revenue);
+  const caption = `Revenue by month in ${currency}`;
+  return {
+    totals: (
+      <Total of={amount(revenue, currency)}>
+        {plural(purchases, 'purchase')}, {monthName(months[0]?.month ?? null)} to {monthName(last)}
+      </Total>
+    ),
+    chart: (
+      <BarChart
+        label={caption}
+        unit={currency}
+        bars={months.map(({ month, revenue: value, before }) => ({
+          name: monthName(month).replace(/ \d+$/, months.length > 12 ? '$&' : ''),
+          title: amount(value, currency),
+          value,
+          isSoft: month.startsWith(thisMonth),
+          mark: before,
+        }))}
+        legend={[
+          ['bar-full', 'revenue'],
+          ...(isOpen ? [['bar-soft', `${monthName(last)}, not over yet`] as const] : []),
+          ...(hasBefore ? [['mark-line', 'same month a year before'] as const] : []),
+        ]}
+      />
+    ),
+    table: (
       <Table
-        caption={`Revenue by month in ${currency}`}
+        caption={caption}
         rows={months.toReversed()}
         columns={[
           { name: 'Month', cell: ({ month }) => <span class="nowrap">{monthName(month)}</span> },
-          { name: 'Purchases', isMinor: true, count: ({ purchases }) => purchases },
+          { name: 'Purchases', isMinor: true, count: (month) => month.purchases },
           {
             name: currency === null ? 'Revenue' : `Revenue, ${currency}`,
             isNumber: true,
-            cell: ({ revenue }) => money(revenue.toFixed(2), null),
+            cell: (month) => amount(month.revenue),
           },
           ...(hasBefore
             ? [
                 {
                   name: 'vs year before',
                   isNumber: true,
-                  cell: ({ revenue, before }: Month) => <Rise from={before} to={revenue} />,
+                  cell: (month: Month) => <Rise from={month.before} to={month.revenue} />,
                 },
               ]
             : []),
         ]}
         total={[
           'Total',
-          count(total.purchases),
-          money(total.revenue.toFixed(2), null),
-          ...(hasBefore ? [<Rise from={total.before} to={total.now} />] : []),
+          count(purchases),
+          amount(revenue),
+          <Rise
+            from={sum(compared, ({ before }) => before)}
+            to={sum(compared, (month) => month.revenue)}
+          />,
         ]}
       />
-    </div>
-  );
-};
+    ),
+  };
+}
 
 /** A change in percent; nothing without a value to compare with. */
 const Rise: FC<{ from: number | null; to: number }> = ({ from, to }) =>
@@ -425,41 +456,23 @@ const RevenueByItem: FC<ReportProps> = ({ figures, view }) => {
   for (const { currency = null, revenue = null } of rows) {
     most.set(currency, Math.max(most.get(currency) ?? 0, Number(revenue ?? 0)));
   }
+  const shareOf = ({ revenue = null, currency = null }: ReportRow): number =>
+    Number(revenue ?? 0) / Math.max(1, most.get(currency) ?? 0);
+  const columns: Column<ReportRow>[] = [
+    ITEM,
+    { name: 'Share', isMinor: true, cell: (row) => <Share of={shareOf(row)} /> },
+    countColumn('Purchases', 'purchases'),
+    amountOf('Revenue', 'revenue', 'currency'),
+  ];
   return (
     <Report
       name="revenue-by-item"
       view={view}
       title="Revenue by item"
       note={rows.length === 0 ? undefined : 'the first 12'}
-      empty={
-        rows.length > 0
-          ? null
-          : figures['revenue-by-month'].length === 0
-            ? NO_PURCHASE
-            : NONE_IN_PERIOD
-      }
-    >
-      <Table
-        caption="Revenue by item"
-        rows={rows}
-        columns={[
-          { name: 'Item', cell: (row) => <ItemOf row={row} /> },
-          {
-            name: 'Share',
-            isMinor: true,
-            cell: ({ revenue = null, currency = null }) => (
-              <Share of={Number(revenue ?? 0) / Math.max(1, most.get(currency) ?? 0)} />
-            ),
-          },
-          countColumn('Purchases', 'purchases'),
-          {
-            name: 'Revenue',
-            isNumber: true,
-            cell: ({ revenue = null, currency = null }) => money(revenue, currency),
-          },
-        ]}
-      />
-    </Report>
+      empty={emptiness(rows, figures, NONE_IN_PERIOD)}
+      shown={[{ table: <Table caption="Revenue by item" rows={rows} columns={columns} /> }]}
+    />
   );
 };
 
@@ -472,17 +485,9 @@ const NoLongerValid: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => (
     rows={rows}
     empty="Every purchase that was valid still is."
     columns={[
-      { name: 'Item', cell: (row) => <ItemOf row={row} /> },
-      {
-        name: 'Missing from',
-        isLabelled: true,
-        cell: ({ month = null }) => monthName(month),
-      },
-      {
-        name: 'Paid',
-        isNumber: true,
-        cell: ({ price = null, currency = null }) => money(price, currency),
-      },
+      ITEM,
+      { name: 'Missing from', isLabelled: true, cell: ({ month = null }) => monthName(month) },
+      amountOf('Paid', 'price', 'currency'),
       {
         name: 'Since',
         isLabelled: true,
@@ -519,55 +524,56 @@ const SupportCalendar: FC<ReportProps> = ({ figures, view }) => {
   const rows = figures['support-calendar'];
   const soon = rows.slice(0, SOON_MONTHS);
   const customers = soon.reduce((all, { active = null }) => all + Number(active), 0);
+  const bars = rows.map(({ month = null, active = null }, n) => ({
+    name: monthName(month).replace(/ \d+$/, ''),
+    title: plural(Number(active), 'purchase'),
+    value: Number(active),
+    isSoft: n >= SOON_MONTHS,
+  }));
+  const columns: Column<ReportRow>[] = [
+    { name: 'Month', cell: ({ month = null }) => monthName(month) },
+    countColumn('Support ends', 'active'),
+  ];
   return (
     <Report
       name="support-calendar"
       view={view}
       title="Support calendar"
       note="support that ends, by month"
-      empty={
-        rows.length > 0
-          ? null
-          : figures['revenue-by-month'].length === 0
-            ? NO_PURCHASE
-            : 'No known purchase has support that ends later.'
-      }
-    >
-      <div class="beside">
-        <div>
-          <p>
+      empty={emptiness(rows, figures, 'No known purchase has support that ends later.')}
+      shown={[
+        {
+          totals: (
             <Total of={count(customers)}>
               {customers === 1 ? 'customer loses' : 'customers lose'} support by the end of{' '}
               {monthName(soon.at(-1)?.['month'] ?? null)}
             </Total>
-          </p>
-          <BarChart
-            label="Purchases by the month their support ends"
-            bars={rows.map(({ month = null, active = null }, n) => ({
-              name: monthName(month).replace(/ \d+$/, ''),
-              title: plural(Number(active), 'purchase'),
-              value: Number(active),
-              isSoft: n >= SOON_MONTHS,
-            }))}
-          />
-        </div>
-        <Table
-          caption="Support calendar"
-          rows={rows}
-          columns={[
-            { name: 'Month', cell: ({ month = null }) => monthName(month) },
-            countColumn('Support ends', 'active'),
-          ]}
-        />
-      </div>
-    </Report>
+          ),
+          chart: <BarChart label="Purchases by the month their support ends" bars={bars} />,
+          table: <Table caption="Support calendar" rows={rows} columns={columns} />,
+        },
+      ]}
+    />
   );
 };
 
 const PriceMoves: FC<ReportProps> = ({ figures, view }) => {
   const { moveWeeks, 'price-moves': moves } = figures;
   const weeks = weeksOf(moveWeeks, figures.at);
-  const sum = (of: 'raised' | 'cut') => weeks.reduce((all, week) => all + week[of], 0);
+  const sum = (of: 'raised' | 'cut') => count(weeks.reduce((all, week) => all + week[of], 0));
+  const bars = weeks.map(({ week, raised, cut }) => {
+    return { name: dayName(week), title: `raised ${raised}, cut ${cut}`, value: raised, cut };
+  });
+  const columns: Column<ReportRow>[] = [
+    ITEM,
+    { ...amountOf('Old', 'old_price', null), isMinor: true },
+    amountOf('New', 'new_price', 'currency'),
+    {
+      name: 'Change',
+      isNumber: true,
+      cell: ({ percent = null }) => <Percent of={Number(percent)} />,
+    },
+  ];
   return (
     <Report
       name="price-moves"
@@ -575,56 +581,27 @@ const PriceMoves: FC<ReportProps> = ({ figures, view }) => {
       title="Price moves"
       note="last 90 days"
       empty={
-        moves.length === 0
-          ? 'No price changed in the last 90 days. Each sync adds new price changes.'
-          : null
+        moves.length > 0
+          ? null
+          : 'No price changed in the last 90 days. Each sync adds new price changes.'
       }
-    >
-      <div class="beside">
-        <div>
-          <p>
-            <Total of={count(sum('raised'))} kind="bar-full">
-              raised
-            </Total>
-            <Total of={count(sum('cut'))} kind="bar-cut">
-              cut
-            </Total>
-          </p>
-          <BarChart
-            label="Prices raised and cut, by week"
-            bars={weeks.map(({ week, raised, cut }) => ({
-              name: dayName(week),
-              title: `raised ${raised}, cut ${cut}`,
-              value: raised,
-              cut,
-            }))}
-          />
-        </div>
-        <Table
-          caption="Largest price moves"
-          rows={moves}
-          columns={[
-            { name: 'Item', cell: (row) => <ItemOf row={row} /> },
-            {
-              name: 'Old',
-              isNumber: true,
-              isMinor: true,
-              cell: ({ old_price: old = null }) => money(old, null),
-            },
-            {
-              name: 'New',
-              isNumber: true,
-              cell: ({ new_price: now = null, currency = null }) => money(now, currency),
-            },
-            {
-              name: 'Change',
-              isNumber: true,
-              cell: ({ percent = null }) => <Percent of={Number(percent)} />,
-            },
-          ]}
-        />
-      </div>
-    </Report>
+      shown={[
+        {
+          totals: (
+            <>
+              <Total of={sum('raised')} kind="bar-full">
+                raised
+              </Total>
+              <Total of={sum('cut')} kind="bar-cut">
+                cut
+              </Total>
+            </>
+          ),
+          chart: <BarChart label="Prices raised and cut, by week" bars={bars} />,
+          table: <Table caption="Largest price moves" rows={moves} columns={columns} />,
+        },
+      ]}
+    />
   );
 };
 
@@ -644,44 +621,37 @@ function weeksOf(rows: readonly ReportRow[], until: Date) {
 
 const CatalogueSize: FC<ReportProps> = ({ figures, view }) => {
   const days = figures['catalogue-size'];
-  const [now] = days;
   const moved = days.filter((row) => ['added', 'removed'].some((field) => Number(row[field]) > 0));
+  const points = days
+    .toReversed()
+    .map((row) => ({ at: new Date(`${row['day']}T00:00:00`), value: Number(row['live']) }));
+  const columns: Column<ReportRow>[] = [
+    { name: 'Day', cell: ({ day }) => <span class="nowrap">{dayName(day ?? '')}</span> },
+    countColumn('Live', 'live'),
+    countColumn('New', 'added'),
+    countColumn('Removed', 'removed'),
+    { ...countColumn('Changed', 'changed'), isMinor: true },
+  ];
   return (
     <Report
       name="catalogue-size"
       view={view}
       title="Catalogue size"
       note="live items at the end of each day"
-      empty={
-        days.length === 0 ? 'No items were mirrored yet. Press Sync now on the overview.' : null
-      }
-    >
-      <div class="beside">
-        <div>
-          <p>
-            <Total of={count(Number(now?.['live'] ?? 0))}>live items now</Total>
-          </p>
-          <StepChart
-            label="Live items over time"
-            points={days.toReversed().map((row) => ({
-              at: new Date(`${row['day']}T00:00:00`),
-              value: Number(row['live']),
-            }))}
-            until={figures.at}
-          />
-        </div>
-        <Table
-          caption="Days with new or removed items"
-          rows={moved.slice(0, MAX_DAYS)}
-          columns={[
-            { name: 'Day', cell: ({ day }) => <span class="nowrap">{dayName(day ?? '')}</span> },
-            countColumn('Live', 'live'),
-            countColumn('New', 'added'),
-            countColumn('Removed', 'removed'),
-            { ...countColumn('Changed', 'changed'), isMinor: true },
-          ]}
-        />
-      </div>
-    </Report>
+      empty={days.length > 0 ? null : 'No items were mirrored yet. Press Sync now on the overview.'}
+      shown={[
+        {
+          totals: <Total of={count(Number(days[0]?.['live'] ?? 0))}>live items now</Total>,
+          chart: <StepChart label="Live items over time" points={points} until={figures.at} />,
+          table: (
+            <Table
+              caption="Days with new or removed items"
+              rows={moved.slice(0, MAX_DAYS)}
+              columns={columns}
+            />
+          ),
+        },
+      ]}
+    />
   );
 };

@@ -17,7 +17,16 @@ import {
 import { capital, printable } from './format.js';
 import { page } from './layout.js';
 import { addListing, Cell, factsOf, type ListingParts, ListingTable, shownTo } from './listing.js';
-import { ActionButton, ChartWithTable, Facts, Figures, Section, Sentence, Token } from './parts.js';
+import {
+  ActionButton,
+  ChartWithTable,
+  Facts,
+  Figures,
+  Section,
+  Sentence,
+  State,
+  Token,
+} from './parts.js';
 import { pageBefore, parseId } from './query.js';
 
 /** Rows of a part; the rest is on a page of its own. */
@@ -97,12 +106,15 @@ export function addResource<Row, Found, Source>(
       {
         title: printable(record.title(found)),
         status: typed === null ? 200 : 422,
-        lead: record.head.map((column, n) => (
-          <>
-            {n === 0 ? '' : ' · '}
-            <Cell of={column.value(found)} type={column.type} />
-          </>
-        )),
+        lead: record.head
+          .map(({ value, type }) => ({ of: value(found), type }))
+          .filter(({ of }) => of !== null)
+          .map(({ of, type }, n) => (
+            <>
+              {n === 0 ? '' : ' · '}
+              {type === 'state' ? <State of={String(of)} /> : <Cell of={of} type={type} />}
+            </>
+          )),
         actions: possible
           .filter((action) => !isForm(action))
           .map(({ name: action, label }) => (

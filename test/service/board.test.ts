@@ -302,7 +302,7 @@ describe('a feed', () => {
     const env = envOf(['main']);
     expect(await printed(['status'], env)).toMatch(head);
     const visitor = await (await openDashboard(mirror(), {}, { settings: env })).login();
-    if (state !== '') expect(await visitor.page('/system')).toContain(`>${state}</span>`);
+    if (state !== '') expect(await visitor.page('/feeds/bi')).toContain(`>${state}</span>`);
   }); // prettier-ignore
 });
 

@@ -72,7 +72,7 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
 };
 
 /** A named bar. */
-export interface ChartBar {
+interface ChartBar {
   readonly name: string;
   /** What the tooltip says after the name. */
   readonly title: string;

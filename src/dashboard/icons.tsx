@@ -11,19 +11,15 @@ const PATHS = {
   runs: 'M13.5 8A5.5 5.5 0 0 1 3 10.3M2.5 8A5.5 5.5 0 0 1 13 5.7M13.5 2.5v3.3h-3.3M2.5 13.5v-3.3h3.3',
   system: 'M2 2.5h12v4.5H2zM2 9h12v4.5H2zM4.5 4.8h.01M4.5 11.3h.01',
   copy: 'M5.5 5.5h8v8h-8zM3.5 10.5h-1v-8h8v1',
-  search: 'M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.5 10.5 14 14',
   close: 'M3.5 3.5l9 9M12.5 3.5l-9 9',
   back: 'M10 3 5 8l5 5',
-  tick: 'M3 8.5 6.5 12 13 4.5',
-  gone: 'M6 3 3 6l3 3M3 6h6.5a3.5 3.5 0 0 1 0 7H7',
-  question: 'M6 6a2 2 0 1 1 2.7 1.9c-.5.2-.7.6-.7 1.1v.5M8 12h.01',
   menu: 'M2 4h12M2 8h12M2 12h12',
   filter: 'M2 4h12M4.5 8h7M6.5 12h3',
   share: 'M8 10V2M5 4.5 8 2l3 2.5M3.5 8v5.5h9V8',
   info: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 7.5V11M8 5h.01',
 } as const;
 
-export type IconName = keyof typeof PATHS;
+type IconName = keyof typeof PATHS;
 
 /** A small drawing in the colour of the text. The words beside it say what it means. */
 export const Icon: FC<{ name: IconName }> = ({ name }) => (

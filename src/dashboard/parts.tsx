@@ -341,17 +341,14 @@ export const WebLink: FC<{ url: string }> = ({ url }) => {
 };
 
 /** A form that filters a list through the URL's query. On phones, a button opens its fields. */
-export const Filter: FC<PropsWithChildren<{ button?: string }>> = ({
-  button = 'Filter',
-  children,
-}) => (
+export const Filter: FC<PropsWithChildren> = ({ children }) => (
   <form class="filter" method="get">
     <button type="button" class="filter-button" popovertarget="fields">
       <Icon name="filter" /> Filters
     </button>
     <div id="fields" popover="auto">
       {children}
-      <button>{button}</button>
+      <button>Filter</button>
     </div>
   </form>
 );

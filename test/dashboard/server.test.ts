@@ -252,35 +252,23 @@ describe('slow, many or broken clients', () => {
     return new Promise((resolve) => socket.once('connect', () => resolve(socket)));
   }
 
-  it('600 silent connections leave room for a request', async () => {
-    const { url } = await serve();
-    const sockets = await Promise.all(Array.from({ length: 600 }, () => openSocket(url)));
-    expect((await send(url)).status).toBe(200);
-    await expect
-      .poll(() => sockets.filter((socket) => !socket.destroyed && !socket.readableEnded).length, {
-        timeout: 10_000,
-      })
-      .toBeLessThanOrEqual(256);
-    expect((await send(url)).status).toBe(200);
-  });
-
-  it('600 silent connections end no event stream of somebody who is logged in', async () => {
+  it('600 silent connections leave room for a request, and end no event stream of somebody who is logged in', async () => {
     const { url } = await serve();
     const cookie = await logIn(url);
     const stream = await open(url, { path: '/events', headers: { cookie } });
-    const chunks: string[] = [];
-    stream.setEncoding('utf8').on('data', (chunk: string) => chunks.push(chunk));
-    stream.on('error', () => undefined);
+    let received = 0;
+    stream.on('data', () => (received += 1)).on('error', () => undefined);
     onTestFinished(() => void stream.destroy());
-    await expect.poll(() => chunks.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => received, { timeout: 20_000 }).toBeGreaterThan(0);
     const sockets = await Promise.all(Array.from({ length: 600 }, () => openSocket(url)));
+    expect((await send(url)).status).toBe(200);
     await expect
       .poll(() => sockets.filter((socket) => !socket.destroyed && !socket.readableEnded).length, {
         timeout: 10_000,
       })
       .toBeLessThanOrEqual(256);
-    const before = chunks.length;
-    await expect.poll(() => chunks.length, { timeout: 20_000 }).toBeGreaterThan(before + 1);
+    const before = received;
+    await expect.poll(() => received, { timeout: 20_000 }).toBeGreaterThan(before + 1);
     expect(stream.destroyed).toBe(false);
   });
 

@@ -127,7 +127,7 @@ export function addAccounts(app: Dashboard, parts: DashboardParts): void {
     }
     await runAction(c, parts, { action: 'set password', target: account }, async () => {
       const fault = passwordFault(password) ?? (password === again ? null : 'the passwords differ');
-      if (fault !== null) throw new Problem(`${capital(fault)}`, 'Go back and type it again.');
+      if (fault !== null) throw new Problem(capital(fault), 'Go back and type it again.');
       await changePassword(db, account, await hashPassword(password));
     });
     // All sessions of the account have ended, this one, too.

@@ -268,7 +268,9 @@ describe('the result of an audit that was stopped', () => {
     const sim = await codesMarket(mirror());
     const { place, env, hint, id } = await stopped(sim, 'result.json');
     const both = await run([...hint, '--detach', '--out', 'x.csv'], env);
-    expect(both.stderr).toMatch(/^error: option '--detach' cannot be used with option '--out/);
+    expect(both.stderr).toMatch(
+      /^error: option '--detach' cannot be used with option '-o, --output/,
+    );
     const left = await run([...hint, '--detach'], env);
     expect(left.stdout).toMatch(
       /→ .*audits resume \d+ {3}\(works on it here, or watches; it writes .*result\.json\)\n/,

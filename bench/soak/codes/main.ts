@@ -21,7 +21,7 @@ One fault is left out, because no rule can distinguish it from a true denial: a 
 answered as if the key were wrong, between good calls.`;
 
 /** Time without progress after which the command gets Ctrl-C (ms). */
-const STUCK_MS = 60_000;
+const STUCK_MS = 120_000;
 /** Calls of all workers during an outage. */
 const CALLS_PER_OUTAGE = 400;
 const KEY = keyOf('ada');

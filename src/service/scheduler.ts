@@ -26,9 +26,9 @@ const RETRY_MS = 2_000;
 const ADDED_MS = 55_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
-/** Old rows are deleted at night, by this machine's clock; also hours later (ms), on a machine that slept. */
-const PRUNE_CRON = '40 3 * * *';
-const PRUNE_LATE_MS = 20 * 3_600_000;
+/** Old rows are deleted every six hours, since not every machine runs at night; also later (ms), if it slept. */
+const PRUNE_CRON = '40 3,9,15,21 * * *';
+const PRUNE_LATE_MS = 5 * 3_600_000;
 
 interface SchedulerOptions {
   readonly app: Pick<App, 'config' | 'db'>;
@@ -187,7 +187,7 @@ export class Scheduler {
       if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });
     } catch (error) {
       if (signal.aborted || isUserError(error, 'BUSY')) return;
-      log.warn('could not delete old rows; trying again tomorrow', { error });
+      log.warn('could not delete old rows; trying again in six hours', { error });
     }
   }
 }

@@ -285,11 +285,11 @@ describe('doctor looks at the store', () => {
     writeFileSync(file, '');
     onTestFinished(() => rmSync(file));
     const env = { DATA_DIR: resolve(folder(), path) };
-    const line = `the data folder ${env.DATA_DIR}/postgres ${why}`;
+    const line = `the data folder ${env.DATA_DIR}(?:/postgres)? ${why}`;
     expect(await found(env, 'store')).toContainEqual(
-      expect.stringContaining(`failed store: ${line}`),
+      matching(new RegExp(`^failed store: ${line}`)),
     );
-    expect((await run(['migrate'], env)).stderr).toContain(line);
+    expect((await run(['migrate'], env)).stderr).toMatch(new RegExp(line));
   });
 
   it('and still asks the marketplace if the store fails, and exits with 1', async () => {

@@ -129,7 +129,7 @@ describe('a problem in the sellers file', () => {
     [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile can’t be read \(ENOENT\)/],
     [{ parameters: 'form' }, /\.parameters is not known/],
     [{ keyHeader: 'a b' }, /\.keyHeader is not the name/],
-    [{ syncCron: '0' }, /\.syncCron has 1 fields/],
+    [{ syncCron: '0' }, /\.syncCron has 1 field instead/],
     [{ accountCron: '1 2 3' }, /\.accountCron has 3 fields/],
     [{ timeZone: 'Europe/Berln' }, /\.timeZone is not a time zone: .* Europe\/Berlin\?/],
     [{ syncCron: 5 }, /\.syncCron is missing or of another type/],

@@ -1,5 +1,5 @@
 import { errorCode } from '../domain/error-code.js';
-import type { Action, User } from '../db/generated/prisma/client.js';
+import type { Action, LoginLink, User } from '../db/generated/prisma/client.js';
 import type { Role } from '../db/generated/prisma/enums.js';
 import type { Db } from '../db/db.js';
 
@@ -65,12 +65,13 @@ export async function deleteUser(db: Db, name: string): Promise<boolean> {
   return (await prisma.user.deleteMany({ where: { name } })).count === 1;
 }
 
-/** Sets a password and ends the account's sessions. @returns false if there is no such account */
+/** Sets a password, and ends the account's sessions and login links. @returns false if there is no such account */
 export async function changePassword(db: Db, name: string, passwordHash: string): Promise<boolean> {
   const prisma = await db.prisma();
   const [{ count }] = await prisma.$transaction([
     prisma.user.updateMany({ where: { name }, data: { passwordHash } }),
     prisma.session.deleteMany({ where: { userName: name } }),
+    prisma.loginLink.deleteMany({ where: { userName: name } }),
   ]);
   return count === 1;
 }
@@ -82,7 +83,7 @@ export async function readPasswordHash(db: Db, name: string): Promise<string | n
 }
 
 /**
- * Stores a login link: one's own is valid for ten minutes, one of an account for a day.
+ * Stores a login link: one's own is valid for ten minutes, one of an account for a day, or until the next one.
  * @param tokenHash SHA-256 of its token
  * @param madeBy shown to people
  */
@@ -98,7 +99,13 @@ export async function addLoginLink(
   const expiresAt = new Date(now + lifeOf(userName));
   await prisma.$transaction([
     prisma.loginLink.deleteMany({
-      where: { OR: [{ expiresAt: { lt: new Date(now) } }, { expiresAt: { gt: tooLate } }] },
+      where: {
+        OR: [
+          { expiresAt: { lt: new Date(now) } },
+          { expiresAt: { gt: tooLate } },
+          ...(userName === null ? [] : [{ userName }]),
+        ],
+      },
     }),
     prisma.loginLink.create({ data: { tokenHash, madeBy, userName, expiresAt } }),
   ]);
@@ -108,6 +115,16 @@ function lifeOf(userName: string | null): number {
   return userName === null ? LINK_MS : ACCOUNT_LINK_MS;
 }
 
+/** Whom a login link would let in; null if it was used before or has expired. */
+export async function findLoginLink(
+  db: Db,
+  tokenHash: Uint8Array<ArrayBuffer>,
+): Promise<LoginOwner | null> {
+  const prisma = await db.prisma();
+  const link = await prisma.loginLink.findUnique({ where: { tokenHash } });
+  return link === null ? null : ownerOf(db, link);
+}
+
 /** Redeems a login link, once. @returns whom it lets in; null if it was used before or has expired */
 export async function useLoginLink(
   db: Db,
@@ -115,16 +132,20 @@ export async function useLoginLink(
 ): Promise<LoginOwner | null> {
   const prisma = await db.prisma();
   try {
-    const { madeBy, userName, expiresAt } = await prisma.loginLink.delete({
-      where: { tokenHash },
-    });
-    const leftMs = expiresAt.getTime() - db.clock.now();
-    if (leftMs <= 0 || leftMs > lifeOf(userName) + AHEAD_MS) return null;
-    return userName === null ? { madeBy } : { userName };
+    return ownerOf(db, await prisma.loginLink.delete({ where: { tokenHash } }));
   } catch (error) {
     if (errorCode(error) === ROW_NOT_FOUND) return null;
     throw error;
   }
+}
+
+function ownerOf(
+  db: Db,
+  { madeBy, userName, expiresAt }: Pick<LoginLink, 'madeBy' | 'userName' | 'expiresAt'>,
+): LoginOwner | null {
+  const leftMs = expiresAt.getTime() - db.clock.now();
+  if (leftMs <= 0 || leftMs > lifeOf(userName) + AHEAD_MS) return null;
+  return userName === null ? { madeBy } : { userName };
 }
 
 /** Prisma's error code for a record that does not exist. */

@@ -10,6 +10,7 @@ import {
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
 import {
+  findLoginLink,
   type LoginOwner,
   useLoginLink,
   readPasswordHash,
@@ -32,30 +33,33 @@ export function addLogin(app: Dashboard, parts: DashboardParts): void {
     if (token === undefined || c.req.method === 'HEAD') {
       return loginPage(c, { to: c.req.query('to') });
     }
-    const owner = await useLoginLink(db, tokenHash(token));
-    if (owner === null) {
-      return message(
-        c,
-        410,
-        'This login link has expired',
-        'A link works once, and not for long. An operator, or somebody who can run commands on the server, makes a new one.',
-      );
-    }
-    await openSession(c, parts, owner);
-    const first = 'userName' in owner ? '/users' : '/';
+    const owner = await findLoginLink(db, tokenHash(token));
+    // Link previews and mail scanners open what is shared in a chat or a mail. Only the button uses it up.
+    if (owner !== null && 'userName' in owner) return linkPage(c, owner.userName, token);
+    const used = await useLoginLink(db, tokenHash(token));
+    if (used === null) return expiredLink(c);
+    await openSession(c, parts, used);
     // Opened from another site, such as webmail: a redirect would not send the new cookie.
-    if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect(first, 303);
+    if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect('/', 303);
     return respond(
       c,
-      <Document title="Logged in" next={first}>
+      <Document title="Logged in" next="/">
         <main class="alone">
           <h1>You are logged in</h1>
           <p>
-            <a href={first}>Go on</a>
+            <a href="/">Go on</a>
           </p>
         </main>
       </Document>,
     );
+  });
+
+  app.post('/login/link', async (c) => {
+    const { token } = await readForm(c);
+    const owner = typeof token === 'string' ? await useLoginLink(db, tokenHash(token)) : null;
+    if (owner === null) return expiredLink(c);
+    await openSession(c, parts, owner);
+    return c.redirect('userName' in owner ? '/users' : '/', 303);
   });
 
   app.post('/login', async (c) => {
@@ -90,6 +94,34 @@ export async function openSession(
   const who = 'userName' in of ? of.userName : of.madeBy;
   await logAction(db, { who, action: 'log in', target: null, outcome: 'done' });
   setSessionCookie(c, endpoint, token);
+}
+
+function expiredLink(c: DashboardContext): Response {
+  return message(
+    c,
+    410,
+    'This login link has expired',
+    'A link works once, and not for long. An operator, or somebody who can run commands on the server, makes a new one.',
+  );
+}
+
+/** The page of an account's login link: its button logs in. */
+function linkPage(c: DashboardContext, name: string, token: string): Response {
+  return respond(
+    c,
+    <Document title="Log in">
+      <main class="alone">
+        <h1>
+          <Mark /> seller-mirror
+        </h1>
+        <form class="form" method="post" action="/login/link">
+          <input type="hidden" name="token" value={token} />
+          <button class="main">Log in as {name}</button>
+        </form>
+        <p class="muted">The link works once. You can choose a password afterwards.</p>
+      </main>
+    </Document>,
+  );
 }
 
 /** @param to where the login leads @param name what was typed into the field Name */

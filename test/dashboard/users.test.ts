@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { changePassword } from '../../src/dashboard/access-store.js';
 import { HOST, logIn, PASSWORD, textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -12,14 +13,27 @@ async function letIn(name = 'bob', role = 'viewer') {
   return { operator, reply, path, page };
 }
 
+/** Presses the button of the page that a login link opens. */
+async function enter(path: string) {
+  const token = new URL(path, HOST).searchParams.get('token') ?? '';
+  const body = new URLSearchParams({ token });
+  return dashboard().request('/login/link', { method: 'POST', headers: { origin: HOST }, body });
+}
+
 it('a login link lets a colleague in once, who then chooses a password', async () => {
   const { operator, path, page: shown } = await letIn();
   expect(shown).toMatch(/data-copy="[^"]+\/login\?token=[^"]+"[^]*data-share="/);
   expect(textOf(await operator.page('/users'))).toMatch(/bob viewer .* none yet/);
   expect((await logIn(dashboard().request, 'bob', '')).status, 'no password').toBe(401);
-  const entered = await dashboard().request(path);
+  for (const reader of ['a link preview', 'a mail scanner', 'bob']) {
+    const opened = await dashboard().request(path);
+    expect([opened.status, opened.headers.get('set-cookie')], reader).toEqual([200, null]);
+    expect(await opened.text(), reader).toContain('>Log in as bob</button>');
+  }
+  const entered = await enter(path);
   expect(entered.headers.get('location')).toBe('/users');
   expect((await dashboard().request(path)).status).toBe(410);
+  expect((await enter(path)).status).toBe(410);
   const bob = (cookie: string) => ({
     page: async (at: string) => (await dashboard().request(at, { headers: { cookie } })).text(),
     set: async (password: string, again = password) => {
@@ -56,15 +70,29 @@ it('a login link is stored only as a hash, logged without its token, and ends af
   const older = (interval: string) =>
     mirror().rows(`UPDATE mirror.login_links SET expires_at = expires_at - interval '${interval}'`);
   await older('23 hours');
-  expect((await dashboard().request(path)).status).toBe(303);
+  expect((await enter(path)).status).toBe(303);
   const again = await (await operator.post('/users/link', { name: 'bob', role: 'viewer' })).text();
   const [second = ''] = /\/login\?token=[\w-]+/.exec(again) ?? [];
   await older('25 hours');
   expect((await dashboard().request(second)).status).toBe(410);
+  expect((await enter(second)).status).toBe(410);
   const last = await (await operator.post('/users/link', { name: 'bob', role: 'viewer' })).text();
   const [third = ''] = /\/login\?token=[\w-]+/.exec(last) ?? [];
   expect((await operator.post('/users/bob/remove')).status).toBe(303);
   expect((await dashboard().request(third)).status).toBe(410);
+});
+
+it('a new login link replaces the one before, and a changed password ends it', async () => {
+  const { operator, path: first } = await letIn();
+  const link = async (): Promise<string> => {
+    const page = await (await operator.post('/users/link', { name: 'bob', role: 'viewer' })).text();
+    return /\/login\?token=[\w-]+/.exec(page)?.[0] ?? '';
+  };
+  const second = await link();
+  expect((await dashboard().request(first)).status).toBe(410);
+  expect((await dashboard().request(second)).status).toBe(200);
+  await changePassword(mirror().db, 'bob', 'a hash');
+  expect((await dashboard().request(second)).status).toBe(410);
 });
 
 it('only operators add and remove accounts, and nobody the own one, who would be logged out at once', async () => {

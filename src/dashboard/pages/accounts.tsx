@@ -112,8 +112,8 @@ export function addAccounts(app: Dashboard, parts: DashboardParts): void {
           </button>
         </div>
         <p class="muted">
-          Who opens it is logged in as {name}, and can choose a password. It is not shown again.{' '}
-          <a href="/users">All accounts</a>
+          Who opens it can log in as {name}, and choose a password. It is not shown again, and
+          earlier links for {name} no longer work. <a href="/users">All accounts</a>
         </p>
       </Section>,
     );

@@ -1,7 +1,7 @@
 import { UserError } from '../domain/user-error.js';
 import { escapeIdentifier, type PoolClient } from 'pg';
-import { type Db, inTransaction } from '../db/db.js';
-import { lockSeller } from '../db/locks.js';
+import type { Db } from '../db/db.js';
+import { lockSeller, type SellerLock } from '../db/locks.js';
 
 /**
  * Deletes a seller with all its rows.
@@ -17,7 +17,7 @@ export async function removeSeller(
 ): Promise<number> {
   const lock = await lockSeller(db, sellerId);
   try {
-    return await inTransaction(db, async (client) => {
+    return await inTransaction(lock, async (client) => {
       if (!force) await assertIdle(client, sellerId);
       return await deleteRows(client, sellerId);
     });
@@ -41,7 +41,7 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
   try {
     const other = await lockSeller(db, to);
     try {
-      await inTransaction(db, async (client) => {
+      await inTransaction(lock, async (client) => {
         await assertIdle(client, sellerId);
         await assertUnused(client, to);
         await deleteRows(client, to);
@@ -62,6 +62,24 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
     }
   } finally {
     await lock.release();
+  }
+}
+
+/**
+ * Runs `work` in one transaction of the lock's connection: a big seller may take any time, and a lost lock rolls back.
+ */
+async function inTransaction<T>(
+  { client }: SellerLock,
+  work: (client: PoolClient) => Promise<T>,
+): Promise<T> {
+  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+  try {
+    const result = await work(client);
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
   }
 }
 

@@ -73,7 +73,7 @@ export async function listWaitingAlerts({ pool }: Db): Promise<AlertRow[]> {
 }
 
 /**
- * Records what came of an alert.
+ * Records what came of an alert, unless it has ended: a job may run twice.
  * @param outcome when it is tried again, or how it ended
  * @param note what the receiver said, or why it was not sent
  */
@@ -88,7 +88,7 @@ export async function recordOutcome(
     `UPDATE mirror.alerts
         SET ended_at = CASE WHEN $3::text IS NOT NULL THEN now() END, outcome = $3, note = $4, retry_at = $5,
             attempts = attempts + CASE $3 WHEN 'dropped' THEN 0 ELSE 1 END
-      WHERE alert_id = $1 AND channel = $2`,
+      WHERE alert_id = $1 AND channel = $2 AND ended_at IS NULL`,
     [alertId, channel, ended, note, retryAt],
   );
 }

@@ -1,4 +1,5 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
@@ -203,6 +204,19 @@ describe('an alert', () => {
     expect(ids[1]).toBe(ids[0]);
     // A dot would make the signed text ambiguous.
     expect(ids[0]).toMatch(/^msg_[\w-]+$/);
+  });
+
+  it('is not sent again after another worker has sent it, whatever comes of a late attempt', async () => {
+    const sentElsewhere = async (socket: Socket): Promise<void> => {
+      await mirror().rows(`UPDATE mirror.alerts SET ended_at = now(), outcome = 'sent'`);
+      socket.end('HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n\r\n');
+    };
+    const at = await world(5, () => ({ raw: (socket) => void sentElsewhere(socket) }));
+    await CAUSES['failed']?.(at);
+    const { queues } = await at.serve();
+    await until(() => at.server.requests.length === 1);
+    await until(async () => (await queues.counts()).alerts.active === 0);
+    expect(await recorded()).toMatchObject([{ outcome: 'sent', note: null }]);
   });
 
   it.each<[string, string, (world: World) => Promise<unknown>, RegExp]>([

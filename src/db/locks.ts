@@ -180,8 +180,8 @@ export function itemsLockSql(lockFunction: string, seller: string): string {
 
 /** The server is asked this often (ms) whether it still has a connection. */
 const ASK_EVERY_MS = 30_000;
-/** A server that can't be asked for so long (ms) has lost the connection, too. */
-const MOST_SILENT_MS = 90_000;
+/** A server that can't be asked so many times in a row has lost the connection, too. */
+const MOST_FAILED = 3;
 
 /**
  * Watches a connection whose statements may take any time, so that no timeout can tell a long statement from a dead
@@ -189,7 +189,7 @@ const MOST_SILENT_MS = 90_000;
  * whether this one is still there; if not, it is destroyed, which fails its statement with a `UserError`.
  */
 function watchConnection(client: PoolClient, { pid, startedAt }: Backend, pool: Pool) {
-  let answeredAt = performance.now();
+  let failed = 0;
   const lose = (): void =>
     void (client.connection.stream as Socket).destroy(lostConnection('stopped responding'));
   const ask = async (): Promise<void> => {
@@ -197,11 +197,13 @@ function watchConnection(client: PoolClient, { pid, startedAt }: Backend, pool: 
       `SELECT FROM pg_stat_activity WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2`,
       [pid, startedAt],
     );
-    answeredAt = performance.now();
+    failed = 0;
     if (rowCount === 0) lose();
   };
-  return setInterval(() => {
-    if (performance.now() - answeredAt > MOST_SILENT_MS) lose();
-    else void ask().catch(() => undefined);
-  }, ASK_EVERY_MS).unref();
+  // Counted, not timed: this process may have slept.
+  const onFailure = (): void => {
+    failed += 1;
+    if (failed >= MOST_FAILED) lose();
+  };
+  return setInterval(() => void ask().catch(onFailure), ASK_EVERY_MS).unref();
 }

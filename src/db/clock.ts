@@ -4,6 +4,8 @@ import { duration } from '../domain/text.js';
 const MEASURE_EVERY_MS = 60_000;
 /** Own clocks that differ more from the database's (ms) are worth a warning. */
 const WARN_ABOVE_MS = 5_000;
+/** An answer that took longer (ms) says too little, once a time is known. */
+const LONGEST_WAY_MS = 1_000;
 
 /**
  * The time of all processes of one store: the database's time at the last measurement, plus what this process's
@@ -13,7 +15,10 @@ const WARN_ABOVE_MS = 5_000;
 export interface Clock {
   /** Milliseconds since 1970. Before the first measurement it is this machine's own time. */
   now(): number;
-  /** Asks the database for its time. @throws {Error} of the driver; the last measurement then stays */
+  /**
+   * Asks the database for its time. The last measurement stays if the answer took more than a second.
+   * @throws {Error} of the driver; the last measurement then stays, too
+   */
   measure(): Promise<void>;
   /**
    * Measures now, and each minute until `stop`; a measurement that fails later is left out.
@@ -54,7 +59,9 @@ export function createClock(ask: () => Promise<number>, own: OwnClocks = OWN_CLO
   const measure = async (): Promise<void> => {
     // The first question may have waited for a connection.
     const [first, second] = [await askOnce(), await askOnce()];
-    ({ zero } = first.wayMs < second.wayMs ? first : second);
+    const better = first.wayMs < second.wayMs ? first : second;
+    if (zero !== null && better.wayMs > LONGEST_WAY_MS) return;
+    ({ zero } = better);
     const aheadMs = own.wall() - (zero + own.monotonic());
     const differs = Math.abs(aheadMs) > WARN_ABOVE_MS;
     if (differs && !isWarned) warn?.(warningOf(aheadMs));

@@ -37,6 +37,14 @@ it('a question that waits for a connection does not count, since nobody knows wh
   expect(Math.abs(clock.now() - (NOW + clocks.passedMs))).toBeLessThan(3);
 });
 
+it('a measurement that took long changes no time that is known, since it may be wrong by half of that', async () => {
+  const { clock, clocks } = machine(0);
+  await clock.measure();
+  clocks.waysMs = [4_000, 4_000];
+  await clock.measure();
+  expect(clock.now()).toBe(NOW + clocks.passedMs);
+});
+
 it('a clock that somebody sets meanwhile changes nothing, since time goes on by the monotonic clock', async () => {
   const { clocks, clock } = machine(0);
   await clock.measure();

@@ -6,10 +6,11 @@ export const MAX_WAIT_S = 60;
 const MAX_CHANGES = 1_000;
 
 /** Completes a sentence that begins with the name of the parameter. */
-const number = (most: number, about: string) =>
+const number = (least: number, most: number, about: string) =>
   z
     .string()
     .regex(/^\d{1,18}$/, { error: 'must be a whole number', abort: true })
+    .refine((text) => Number(text) >= least, `must be at least ${least}`)
     .refine((text) => Number(text) <= most, `must be at most ${most}`)
     .describe(about);
 
@@ -25,6 +26,7 @@ export const noParameters = z.strictObject({}, unknown);
 export const runParameters = z.strictObject(
   {
     wait: number(
+      0,
       MAX_WAIT_S,
       `Seconds to wait until the run has ended, up to ${MAX_WAIT_S}. Default: 0.`,
     ).optional(),
@@ -34,10 +36,11 @@ export const runParameters = z.strictObject(
 export const changesParameters = z.strictObject(
   {
     after: number(
+      0,
       Number.MAX_SAFE_INTEGER,
       'Only changes with a greater number: `next` of the page before. Default: 0, from the first one.',
     ).optional(),
-    limit: number(MAX_CHANGES, 'Most changes of the page. Default: 100.').optional(),
+    limit: number(1, MAX_CHANGES, 'Most changes of the page. Default: 100.').optional(),
     seller: z.string().min(1).max(100).describe('Only changes of this seller.').optional(),
   },
   unknown,

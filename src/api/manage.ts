@@ -34,7 +34,13 @@ export function addManagement(
 ): void {
   app.get('/v1/status', async (c) => {
     parametersOf(c, noParameters);
-    return send(c, { sellers: statusJson(await board(c.var.caller.sellerId)) });
+    const { sellerId } = c.var.caller;
+    const { sellers, feeds } = await board(sellerId);
+    // A feed of several sellers tells of the others, too.
+    const shown = feeds.filter(
+      (feed) => sellerId === null || feed.sellers?.every((seller) => seller === sellerId),
+    );
+    return send(c, { sellers: statusJson({ sellers, feeds: shown }) });
   });
 
   app.post('/v1/sellers/:seller/sync', async (c) => {
@@ -53,17 +59,17 @@ export function addManagement(
     const { wait = '0' } = parametersOf(c, runParameters);
     const id = c.req.param('run');
     const until = performance.now() + Math.min(Number(wait), MAX_WAIT_S) * 1000;
-    const gone = AbortSignal.any([signal, c.req.raw.signal]);
+    const caller = c.req.raw.signal;
     for (;;) {
       const run = /^\d{1,18}$/.test(id)
         ? await followRun(db, BigInt(id), c.var.caller.sellerId)
         : null;
       if (run === null) throw new Refusal(404, 'there is no such run for this token');
       const leftMs = until - performance.now();
-      if (run.ended || leftMs <= 0 || gone.aborted) {
+      if (run.ended || leftMs <= 0 || signal.aborted || caller.aborted) {
         return send(c, { ...run, remedy: remedyOf(run) });
       }
-      await setTimeout(Math.min(leftMs, LOOK_EVERY_MS), null, { signal: gone }).catch(() => null);
+      await setTimeout(Math.min(leftMs, LOOK_EVERY_MS), null, { signal }).catch(() => null);
     }
   });
 

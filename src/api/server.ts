@@ -1,4 +1,4 @@
-import { setMaxListeners } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import type { App } from '../app.js';
 import { callsAllowed, type SellerConfig } from '../config/index.js';
 import { isLoopback } from '../domain/address.js';
@@ -91,9 +91,7 @@ async function openSeller(
         callsPerMinute: callsAllowed(app.config)(sellerId),
       };
       resolve({ seller, closed });
-      await new Promise<void>((done) =>
-        signal.addEventListener('abort', () => done(), { once: true }),
-      );
+      if (!signal.aborted) await once(signal, 'abort');
     });
     closed.catch(reject);
   });

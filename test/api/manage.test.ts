@@ -2,21 +2,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { marketOf, printed, SECOND_KEY, twoSellers } from '../cli/support.js';
+import { fileWith, marketOf, printed, SECOND_KEY, twoSellers } from '../cli/support.js';
 import { serveProduct } from '../dashboard/served.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
 
 /** The product with its API, two sellers, and tokens of both scopes. */
-async function openApi() {
+async function openApi(settings: Readonly<Record<string, string>> = {}) {
   const market = await marketOf(mirror());
   const { url } = market.sim;
   const sellers = [
     { name: 'first', url, key: KEY },
     { name: 'second', url, key: SECOND_KEY },
   ];
-  const product = await serveProduct(mirror(), sellers, { API_LISTEN: '127.0.0.1:0' });
+  const product = await serveProduct(mirror(), sellers, {
+    API_LISTEN: '127.0.0.1:0',
+    ...settings,
+  });
   onTestFinished(() => product.stop());
   const env = twoSellers(mirror().databaseUrl, url);
   const tokenOf = async (...args: readonly string[]): Promise<string> =>
@@ -65,6 +68,7 @@ it('refuses each request in one form, so that a program needs one way to read er
     ['GET', '/v1/runs/x', undefined, 404, /no such run/],
     ['GET', '/v1/runs/1?wait=61', undefined, 422, /^wait must be at most 60$/],
     ['GET', '/v1/changes?after=x', undefined, 422, /^after must be a whole number$/],
+    ['GET', '/v1/changes?limit=0', undefined, 422, /^limit must be at least 1$/],
     ['GET', '/v1/changes?limit=1001', undefined, 422, /^limit must be at most 1000$/],
     ['GET', '/v1/changes?since=1', undefined, 422, /has no parameter "since"/],
     ['GET', '/v1/changes?seller=second', bound, 422, /may not ask about that seller/],
@@ -181,12 +185,22 @@ it('says in words why a sync failed and what to do, so that nobody has to look e
 });
 
 it('a token for one seller sees nothing of others', async () => {
-  const { get, sync, tokenOf } = await openApi();
+  const feed = (name: string, sellers?: readonly string[]) => {
+    return { name, format: 'ndjson', folder: `/tmp/${name}`, views: ['items'], sellers };
+  };
+  const feeds = [feed('all'), feed('both', ['first', 'second']), feed('own', ['second'])];
+  const FEEDS_FILE = fileWith(JSON.stringify({ feeds }));
+  const { get, sync, tokenOf } = await openApi({ FEEDS_FILE });
   const bound = await tokenOf('bound', '--scope', 'manage', '--seller', 'second');
   const { run_id: id } = await sync('first');
   expect((await get(`/v1/runs/${id as number}`, bound)).status).toBe(404);
   expect(await sync('second', bound)).toMatchObject({ state: 'succeeded' });
-  expect(list(await get('/v1/status', bound), 'sellers')).toMatchObject([{ seller_id: 'second' }]);
+  expect(list(await get('/v1/status', bound), 'sellers')).toMatchObject([
+    { seller_id: 'second', feeds: [{ feed: 'own' }] },
+  ]);
+  expect(list(await get('/v1/status'), 'sellers')[1]).toMatchObject({
+    feeds: [{ feed: 'all' }, { feed: 'both' }, { feed: 'own' }],
+  });
 });
 
 it('answers as its description says', async () => {

@@ -113,7 +113,8 @@ export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWo
     stopping.abort(new Error('the worker is stopping'));
     const closed = opened.then((worker) => worker?.close());
     if (await endsWithin(timeoutMs, closed)) return;
-    (await opened)?.cancelAllJobs('the worker is stopping');
+    // A server that does not answer may keep it from opening.
+    void opened.then((worker) => worker?.cancelAllJobs('the worker is stopping'));
     await endsWithin(times.graceMs, closed);
   }
 
@@ -223,7 +224,12 @@ export function startWorker<N extends QueueName>(setup: WorkerSetup<N>): QueueWo
     const isLast = outcome.kind === 'retry' && attempt >= attempts;
     const end: JobOutcome = isLast ? { kind: 'give-up', problem: outcome.problem } : outcome;
     const durationMs = performance.now() - startedAt;
-    setup.onJob?.({ queue, name: task.kind, outcome: end.kind, durationMs });
+    try {
+      setup.onJob?.({ queue, name: task.kind, outcome: end.kind, durationMs });
+    } catch (error) {
+      // The job is done all the same.
+      context.log.warn('could not count a job', { error });
+    }
     return end;
   }
 

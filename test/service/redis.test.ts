@@ -106,6 +106,12 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     expect(await fault()).toMatch(/its user may not do all .*NOPERM.* → .*ACL SETUSER/);
   });
 
+  it('says so, too, if its user may write but run no scripts, by which all jobs go', async () => {
+    await redis.command('ACL', 'SETUSER', 'plain', 'on', '>word', '~*', '&*', '+@all', '-eval');
+    const { fault } = await queueAt(at('', 'plain:word@'));
+    expect(await fault()).toMatch(/its user may not do all .*NOPERM.* → .*ACL SETUSER/);
+  });
+
   it('is warned about by doctor and the log, if the server may delete jobs', async () => {
     const own = await startRedis({ 'maxmemory-policy': 'allkeys-lru' });
     onTestFinished(() => own.dispose());

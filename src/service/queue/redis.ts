@@ -37,9 +37,10 @@ export function redisServer(
     commandTimeout: times.commandMs,
   });
   let forWorkers: Redis | null = null;
-  // Writes, because a full server and a replica would answer PING.
+  // Writes, because a full server and a replica would answer PING; in a script, as BullMQ does.
   const ping = async (): Promise<void> => {
-    await forQueues.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
+    const script = `return redis.call('SET', KEYS[1], ARGV[1], 'EX', 60)`;
+    await forQueues.eval(script, 1, `{${prefix}}:ping`, applicationName);
   };
   return {
     backend: 'redis',
@@ -119,7 +120,7 @@ const FAULTS: readonly (readonly [RegExp, string | null, string])[] = [
     'Correct them in REDIS_URL.',
   ],
   [
-    /^NOPERM/,
+    /^NOPERM|ACL failure in script|user executing the script/,
     'its user may not do all that a queue needs',
     'Allow it, for example with ACL SETUSER the_user +@all ~*.',
   ],
@@ -129,17 +130,17 @@ const FAULTS: readonly (readonly [RegExp, string | null, string])[] = [
     'Write a smaller number at the end of REDIS_URL, or raise `databases` in the settings of the server.',
   ],
   [
-    /^READONLY/,
+    /\bREADONLY\b/,
     'it is a read-only replica',
     'Name the server that takes writes in REDIS_URL; after a failover, the new one.',
   ],
   [
-    /^OOM/,
+    /\bOOM\b/,
     'its memory is full, so that it takes no jobs',
     'Raise maxmemory, or give the queue a server of its own. Nothing is lost: what is due is found in the database.',
   ],
   [
-    /^MISCONF/,
+    /\bMISCONF\b/,
     'it can’t save to its disk, so that it takes no jobs',
     'Free space on the disk of the server, and see its log.',
   ],

@@ -153,25 +153,32 @@ export class Scheduler {
       const isCheck = task.kind === 'recheck' || task.kind === 'audit';
       hints.push(isCheck ? hint('audits', task) : hint('mirror', task));
     }
-    for (const feed of await this.#waitingFeeds(schedules, since)) {
-      hints.push(hint('feeds', { kind: 'deliver', feed }));
+    for (const { name: feed, failures } of await this.#waitingFeeds(schedules, since)) {
+      const task: TaskOf<'feeds'> = { kind: 'deliver', feed };
+      // The queue may hold a job that is delayed after a failure. Start it if `feed run` has succeeded meanwhile.
+      const add = () => queues.add('feeds', task, { promote: failures === 0 });
+      hints.push({ subject: subjectOf(task), add });
     }
     return { now, hints };
   }
 
-  /** Asks for the deliveries that are due by a schedule. @returns the feeds that wait for a delivery */
-  async #waitingFeeds(schedules: readonly Schedule[], since: Since): Promise<readonly string[]> {
+  /**
+   * Asks for the deliveries that are due by a schedule.
+   * @returns the feeds that wait for a delivery, with their consecutive failures
+   */
+  async #waitingFeeds(schedules: readonly Schedule[], since: Since) {
     const { db, config } = this.#options.app;
     if (config.feeds.length === 0) return [];
     const states = await listFeedStates(db);
-    const waiting: string[] = [];
+    const waiting: { readonly name: string; readonly failures: number }[] = [];
     for (const feed of config.feeds) {
       const { name, views } = feed;
       const state = states.find((one) => one.feed === name);
       const own = schedules.find((one) => one.kind === 'feed' && one.name === name);
       const isDue = own !== undefined && dueFeed(own, state?.askedAt ?? null, since) !== null;
       if (isDue) await requestFeedViews(db, name, views);
-      if (isDue || waitOf(feed, state, since.now) === 0) waiting.push(name);
+      if (!isDue && waitOf(feed, state, since.now) !== 0) continue;
+      waiting.push({ name, failures: state?.failures ?? 0 });
     }
     return waiting;
   }

@@ -216,6 +216,29 @@ describe('feeds of a service', () => {
     expect(stdout).toMatch(/✗ feed dead · failing since .*never delivered/);
     expect(stdout).toMatch(/✓ feed lake · current, all delivered/);
   });
+
+  it('deliver at once after `feed run` has succeeded, though a job waits for its next attempt', async () => {
+    const env = { ...world.env, HEALTH_LISTEN: 'off' };
+    writeFileSync(join(world.folder, 'lake'), 'not a folder');
+    await overdue('lake');
+    const first = start(['run'], env);
+    await until(async () => (await statusOf('lake'))['problem'] !== null);
+    await until(() => first.stdout().includes('job delayed'));
+    first.process.kill('SIGTERM');
+    await first.ended;
+    rmSync(join(world.folder, 'lake'));
+    await world.printed('feed', 'run');
+    // The job waits as long as after a day of failures.
+    await world.rows(
+      `UPDATE bullmq.job SET process_at_ms = process_at_ms + 3600000 WHERE state = 'delayed'`,
+    );
+    await overdue('lake');
+    const second = start(['run'], env);
+    const waits = `SELECT FROM mirror.feed_views WHERE waiting_since IS NOT NULL`;
+    await until(async () => (await world.rows(waits)).length === 0);
+    second.process.kill('SIGTERM');
+    await second.ended;
+  });
 });
 
 describe('restore', () => {

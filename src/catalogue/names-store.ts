@@ -102,7 +102,7 @@ async function assertIdle(client: PoolClient, sellerId: string): Promise<void> {
   if (seller.audit !== null) {
     throw new UserError(
       `check ${seller.audit} of seller "${sellerId}" is running`,
-      `wait, or cancel it with \`seller-mirror audits cancel ${seller.audit}\``,
+      `wait, or press Cancel on the page of the check; \`seller-mirror audits cancel ${seller.audit}\` does the same`,
       'FAILED',
     );
   }

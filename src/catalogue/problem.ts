@@ -161,6 +161,21 @@ export function runRemedy(run: Pick<Run, 'sellerId' | 'problemCode'>): string {
   return problemRemedy(run.problemCode, run.sellerId);
 }
 
+/**
+ * The same for somebody who looks at a page. It continues "you can".
+ * @param button what the button is called that mirrors the seller
+ */
+export function problemOnPage(code: string | null, button: string): string {
+  const remedies: Readonly<Record<string, string>> = {
+    refused: `correct the API key in the settings, then press ${button}`,
+    'account-changed':
+      'give the other account a seller name of its own in the settings, or accept the account at the command line if it was only renamed',
+    'account-twice':
+      'use one name for the account: take one of the two sellers out of the settings',
+  };
+  return remedies[code ?? ''] ?? `press ${button} to try again; the copy is as it was before`;
+}
+
 /** What to do about held removals. @param runId of the run that shows them */
 export function heldRemedy(runId: bigint): string {
   return `if they are really gone, \`seller-mirror sync --accept-removals ${runId}\` removes them; if not, \`seller-mirror sync --keep-removals ${runId}\` keeps them as missing`;

@@ -4,7 +4,7 @@ import type { ListingColumn } from '../listing/listing.js';
 import { type Action, type Notice, part, type Resource } from '../listing/resource.js';
 import { acceptRemovals, keepRemovals } from './accept-removals.js';
 import { CHANGES, readShownChanges, type ShownChange } from './changes-listing.js';
-import { runRemedy } from './problem.js';
+import { problemOnPage, runRemedy } from './problem.js';
 import { RUN_COUNTS, RUN_FACTS, RUNS } from './runs-listing.js';
 import { getRun, type Run } from './runs-store.js';
 
@@ -172,7 +172,7 @@ export const RUN: Resource<Run, FoundRun, Db> = {
       name: 'again',
       label: 'Run again',
       about: 'have a worker repeat the run',
-      isPossible: ({ kind }) => kind === 'items' || kind === 'account',
+      isPossible: isRepeatable,
       async perform({ ask }, { sellerId, kind }) {
         await ask(sellerId, { kind: kind === 'account' ? kind : 'items' });
         return { text: `${sellerId} · asked for; a worker does it`, path: '/', notice: 'queued' };
@@ -190,6 +190,10 @@ const EVIDENCE: Readonly<Record<HeldItem['now'], string>> = {
   removed: 'removed',
 };
 
+function isRepeatable({ kind }: Run): boolean {
+  return kind === 'items' || kind === 'account';
+}
+
 function isOpen({ held }: FoundRun): boolean {
   return held.some(({ now, kept }) => !kept && (now === 'gone' || now === 'unproven'));
 }
@@ -204,8 +208,11 @@ function warning(text: string): Notice {
 
 function problemOf(run: FoundRun): readonly Notice[] {
   if (run.problem === null) return [];
-  const remedy = run.state === 'failed' ? `. What to do: ${runRemedy(run)}` : '';
-  return [{ tone: 'bad', text: `${run.problem}${remedy}` }];
+  const { problem: text, state, problemCode } = run;
+  if (state !== 'failed') return [{ tone: 'bad', text }];
+  const button = isRepeatable(run) ? 'Run again' : 'Sync now on the page of the seller';
+  const onPage = problemOnPage(problemCode, button);
+  return [{ tone: 'bad', text, remedy: runRemedy(run), onPage }];
 }
 
 /** What became of the held items that a run shows. */

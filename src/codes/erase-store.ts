@@ -47,7 +47,7 @@ export async function eraseCode(db: Db, sellerId: string, code: string): Promise
       const { audit } = running[0];
       throw new UserError(
         `check ${audit} of this code is running`,
-        `wait, or cancel it with \`seller-mirror audits cancel ${audit}\``,
+        `wait, or press Cancel on the page of the check; \`seller-mirror audits cancel ${audit}\` does the same`,
         'FAILED',
       );
     }

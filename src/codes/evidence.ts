@@ -21,43 +21,62 @@ export type UnprovenReason =
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
+const KEY_ON_PAGE = 'check the API key in the workspace settings of the marketplace';
 const ADDRESS = 'check MARKETPLACE_URL, and that the API is switched on';
 const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
+const ANSWERS_ON_PAGE = 'somebody must look on the server at how the marketplace answers';
 const LATER = 'check again later';
 
-const REASONS: Readonly<Record<UnprovenReason, { readonly why: string; readonly remedy: string }>> =
-  {
-    limited: {
-      why: 'the marketplace said there were too many requests',
-      remedy: 'wait a while; lower REQUESTS_PER_MINUTE if others share this address',
-    },
-    unavailable: { why: 'the marketplace was not available', remedy: LATER },
-    unreadable: { why: 'the answer could not be understood', remedy: ANSWERS },
-    refused: { why: 'the marketplace refused the API key', remedy: KEY },
-    'no-api': { why: 'there was a web page in place of the API', remedy: ADDRESS },
-    'another-account': {
-      why: 'the API key opened another account',
-      remedy: `find out whose API key it is; ${KEY}`,
-    },
-    'mixed-up': { why: 'the marketplace answered about another code', remedy: ANSWERS },
-    unconfirmed: { why: 'denied once; a second denial must confirm it', remedy: 'check again' },
-    'key-not-proven': {
-      why: 'denied, but the API key was not proven around the denial',
-      remedy: LATER,
-    },
-    'known-valid-denied': {
-      why: 'denied, as was every code known to be valid',
-      remedy: 'name a code that you know is valid with --known-valid CODE',
-    },
-    contradicted: {
-      why: 'denied, but this marketplace denied valid codes as well',
-      remedy: LATER,
-    },
-    'finds-everything': {
-      why: 'the marketplace finds random codes as well, so nothing it says can be proven',
-      remedy: ANSWERS,
-    },
-  };
+interface Explanation {
+  readonly why: string;
+  readonly remedy: string;
+  /** The remedy for somebody who looks at a page, where that is another. */
+  readonly onPage?: string;
+}
+
+const REASONS: Readonly<Record<UnprovenReason, Explanation>> = {
+  limited: {
+    why: 'the marketplace said there were too many requests',
+    remedy: 'wait a while; lower REQUESTS_PER_MINUTE if others share this address',
+  },
+  unavailable: { why: 'the marketplace was not available', remedy: LATER },
+  unreadable: {
+    why: 'the answer could not be understood',
+    remedy: ANSWERS,
+    onPage: ANSWERS_ON_PAGE,
+  },
+  refused: { why: 'the marketplace refused the API key', remedy: KEY, onPage: KEY_ON_PAGE },
+  'no-api': { why: 'there was a web page in place of the API', remedy: ADDRESS },
+  'another-account': {
+    why: 'the API key opened another account',
+    remedy: `find out whose API key it is; ${KEY}`,
+    onPage: `find out whose API key it is, and ${KEY_ON_PAGE}`,
+  },
+  'mixed-up': {
+    why: 'the marketplace answered about another code',
+    remedy: ANSWERS,
+    onPage: ANSWERS_ON_PAGE,
+  },
+  unconfirmed: { why: 'denied once; a second denial must confirm it', remedy: 'check again' },
+  'key-not-proven': {
+    why: 'denied, but the API key was not proven around the denial',
+    remedy: LATER,
+  },
+  'known-valid-denied': {
+    why: 'denied, as was every code known to be valid',
+    remedy: 'name a code that you know is valid with --known-valid CODE',
+    onPage: 'check a code that you know is valid first, then check again',
+  },
+  contradicted: {
+    why: 'denied, but this marketplace denied valid codes as well',
+    remedy: LATER,
+  },
+  'finds-everything': {
+    why: 'the marketplace finds random codes as well, so nothing it says can be proven',
+    remedy: ANSWERS,
+    onPage: ANSWERS_ON_PAGE,
+  },
+};
 
 export function isReason(word: string): word is UnprovenReason {
   return Object.hasOwn(REASONS, word);
@@ -70,6 +89,11 @@ export function whyUnproven(word: string): string {
 
 export function unprovenRemedy(word: string): string {
   return isReason(word) ? REASONS[word].remedy : LATER;
+}
+
+/** What to do, for somebody who looks at a page. */
+export function unprovenOnPage(word: string): string {
+  return (isReason(word) ? REASONS[word].onPage : undefined) ?? unprovenRemedy(word);
 }
 
 /** The denials that made a code invalid. Times are milliseconds since 1970. */

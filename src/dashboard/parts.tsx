@@ -296,7 +296,10 @@ export const Untrusted: FC<{
 /** A text without its parts that name a command of this program: who reads a page has no terminal. */
 export function withoutCommands(text: string): string {
   const parts = text.split(/(?<=[.;]) /).filter((part) => !/`(?:npx )?seller-mirror /.test(part));
-  return parts.join(' ').replace(/;$/, '') || 'Somebody must look at it on the server.';
+  return (
+    parts.join(' ').replace(/;$/, text.endsWith('.') ? '.' : '') ||
+    'Somebody must look at it on the server.'
+  );
 }
 
 /** A sentence whose text in backticks is shown as code. */

@@ -91,7 +91,7 @@ export function addResource<Row, Found, Source>(
       action.hint !== undefined ||
       action.takesNote === true ||
       (action.confirm?.(found) ?? null) !== null;
-    const figures = record.figures.filter(
+    const figures = shownTo(c, record.figures).filter(
       ({ value }) => !/^(?:0|null)$/.test(String(value(found))),
     );
     const sections = await Promise.all(
@@ -106,7 +106,7 @@ export function addResource<Row, Found, Source>(
       {
         title: printable(record.title(found)),
         status: typed === null ? 200 : 422,
-        lead: record.head
+        lead: shownTo(c, record.head)
           .map(({ value, type }) => ({ of: value(found), type }))
           .filter(({ of }) => of !== null)
           .map(({ of, type }, n) => (

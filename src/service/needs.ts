@@ -1,5 +1,11 @@
 import type { HeldRemovals } from '../catalogue/held-store.js';
-import { describeHeld, heldRemedy, problemRemedy, runRemedy } from '../catalogue/problem.js';
+import {
+  describeHeld,
+  heldRemedy,
+  problemOnPage,
+  problemRemedy,
+  runRemedy,
+} from '../catalogue/problem.js';
 import type { MomentAhead } from '../db/moments.js';
 import type { Run } from '../catalogue/runs-store.js';
 import type { Parking } from '../catalogue/sellers-store.js';
@@ -104,10 +110,7 @@ export function runNeed(
     title: `${sellerId}: ${title}`,
     text: run.problem ?? state,
     remedy: runRemedy(run),
-    onPage:
-      run.problemCode === 'refused'
-        ? 'correct the API key in the settings, then press Sync now'
-        : 'press Sync now to try again; the copy is as it was before',
+    onPage: problemOnPage(run.problemCode, 'Sync now'),
     since: run.finishedAt ?? run.startedAt,
     runId,
     page: runPage(runId),
@@ -116,26 +119,17 @@ export function runNeed(
 
 /** Of a seller whose schedules a problem stopped. */
 export function stoppedNeed(seller: string, { code, reason, since, runId }: Parking): Need {
-  const [remedy, onPage] =
+  const remedy =
     code === 'account-twice'
-      ? [
-          problemRemedy(code, seller),
-          'use one name for the account: take one of the two sellers out of the settings',
-        ]
+      ? problemRemedy(code, seller)
       : code === 'account-changed'
-        ? [
-            `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`,
-            'give the other account a seller name of its own in the settings, or accept the account at the command line if it was only renamed',
-          ]
-        : [
-            `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
-            'correct the key in the settings, then press Sync now',
-          ];
+        ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`
+        : `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`;
   return need('stopped', seller, {
     title: `${seller} is stopped`,
     text: `${reason}; schedules skip this seller until that is fixed`,
     remedy,
-    onPage,
+    onPage: problemOnPage(code.startsWith('account-') ? code : 'refused', 'Sync now'),
     since,
     runId,
     page: sellerPage(seller),

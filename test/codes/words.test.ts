@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { KnownPurchase } from '../../src/codes/known-code.js';
+import { type UnprovenReason, unprovenOnPage } from '../../src/codes/evidence.js';
 import { replyText, verdictSentence } from '../../src/codes/words.js';
 
 const NOW = Date.parse('2026-11-28T12:00:00Z');
@@ -72,3 +73,14 @@ it.each([
     expect(replyText(template, known, NOW)).toBe(expected);
   },
 );
+
+const REASONS: Readonly<Record<UnprovenReason, true>> = {
+  ...{ limited: true, unavailable: true, unreadable: true, refused: true, 'no-api': true },
+  ...{ 'another-account': true, 'mixed-up': true, unconfirmed: true, 'key-not-proven': true },
+  ...{ 'known-valid-denied': true, contradicted: true, 'finds-everything': true },
+};
+
+it.each(Object.keys(REASONS))('a page says what to do about %s without a terminal', (reason) => {
+  expect(unprovenOnPage(reason)).toMatch(/^[a-z][^.`]*[a-z]$/i);
+  expect(unprovenOnPage(reason)).not.toContain('--');
+});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { storeProcess, storeSeller } from '../support/states.js';
+import { storeCheck, storeProcess, storeSeller } from '../support/states.js';
 import { mirrorSeller, textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -100,6 +100,28 @@ describe('the page of a seller', () => {
   });
 });
 
+it('a seller whose check is running is not removed, and its page says where to cancel the check', async () => {
+  await storeSeller(mirror(), 'main', null);
+  await storeCheck(mirror(), 'main', 'running');
+  const visitor = await dashboard().login();
+  const reply = await visitor.post('/sellers/main/remove', { name: 'main' });
+  expect(textOf(await reply.text())).toContain(
+    'is running Wait, or press Cancel on the page of the check. ',
+  );
+});
+
+it.each([
+  ['refused', 'You can correct the API key in the settings, then press Run again.'],
+  ['unavailable', 'You can press Run again to try again; the copy is as it was before.'],
+  ['unreadable', 'You can press Run again to try again; the copy is as it was before.'],
+  ['account-twice', 'You can use one name for the account: take one of the two sellers'],
+])('the page of a run that failed says what one can do: %s', async (code, words) => {
+  const run = await storeSeller(mirror(), 'main', 'failed');
+  await mirror().rows('UPDATE mirror.runs SET problem_code = $1', [code]);
+  const text = textOf(await (await dashboard().login()).page(`/runs/${run}`));
+  expect(text).toContain(`The marketplace failed with HTTP 500. ${words}`);
+});
+
 describe('Pause and Resume', () => {
   it('stop and restart the schedules of a seller, and record who did it', async () => {
     const { sim, sync } = await mirrorSeller(mirror());
@@ -151,7 +173,7 @@ describe('Pause and Resume', () => {
     const visitor = await dashboard().login();
     const text = textOf(await visitor.page('/sellers/main'));
     expect(text).toContain('refused the API key');
-    expect(text).toContain('You can correct the key in the settings, then press Sync now.');
+    expect(text).toContain('You can correct the API key in the settings, then press Sync now.');
     await visitor.post('/sellers/main/resume');
     expect(await mirror().rows('SELECT parked_at FROM mirror.sellers')).toEqual([
       { parked_at: null },

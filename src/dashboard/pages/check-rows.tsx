@@ -1,7 +1,7 @@
 import type { Child, FC } from 'hono/jsx';
 import type { CheckRow, Group } from '../../codes/check-rows-store.js';
 import { readCodeChecks } from '../../codes/codes-store.js';
-import { unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
+import { unprovenOnPage, whyUnproven } from '../../codes/evidence.js';
 import { customerOf, type Customer } from '../../codes/lists/buyer.js';
 import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import { dayText, proofOf, replyText, verdictSentence } from '../../codes/words.js';
@@ -12,7 +12,7 @@ import { CopyButton, customerFacts, Reply, Steps } from '../answer.js';
 import { type DashboardContext, type DashboardParts, isOperator } from '../context.js';
 import { capital } from '../format.js';
 import { Icon } from '../icons.js';
-import { ActionButton, Facts, Sentence, Untrusted } from '../parts.js';
+import { ActionButton, Facts, Untrusted } from '../parts.js';
 
 /*
  * The rows of a check's page: what each says of its customer, what one can do about it, and its proof.
@@ -82,7 +82,7 @@ export const GroupOf: FC<{
           {reasons.map(({ reason, codes }) => (
             <li>
               {plural(codes, 'code')}: <Untrusted text={whyUnproven(reason)} />.{' '}
-              <Sentence text={`${capital(unprovenRemedy(reason))}.`} />
+              {`${capital(unprovenOnPage(reason))}.`}
             </li>
           ))}
         </ul>

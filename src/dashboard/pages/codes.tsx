@@ -1,7 +1,7 @@
 import type { FC } from 'hono/jsx';
 import { PURCHASE_COLUMNS, type ShownPurchase } from '../../codes/codes-listing.js';
 import { stateWord } from '../../listing/listing.js';
-import { describeVerdict, unprovenRemedy } from '../../codes/evidence.js';
+import { describeVerdict, unprovenOnPage } from '../../codes/evidence.js';
 import { customerOf, type Customer } from '../../codes/lists/buyer.js';
 import { replyText, storyOf, verdictSentence } from '../../codes/words.js';
 import { factsOf } from '../listing.js';
@@ -47,7 +47,6 @@ import {
   Section,
   SellerLink,
   SellerSelect,
-  Sentence,
   TableSection,
   Token,
   Untrusted,
@@ -233,9 +232,9 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         ) : null}
         <p class="muted">
           <Untrusted text={`${capital(describeVerdict(answer))}.`} isWhole />
-          {verdict === 'unproven' && isChecked ? (
-            <Sentence text={` What to do: ${unprovenRemedy(answer.reason)}.`} />
-          ) : null}
+          {verdict === 'unproven' && isChecked
+            ? ` What to do: ${unprovenOnPage(answer.reason)}.`
+            : null}
         </p>
         <Steps of={storyOf(checks)} />
         {messageOf(answer, mask)}

@@ -56,10 +56,22 @@ describe('seller-mirror users', () => {
     expect(stdout).not.toContain('scrypt');
   });
 
+  it('without a password, prints a link that lets the account in', async () => {
+    const args = ['users', 'add', 'alice', '--role', 'viewer'];
+    const added = await run(args, { ...env, DASHBOARD_URL: 'https://mirror.example' });
+    expect(added.stderr).toMatch(/alice may log in as viewer, with this link/);
+    const [, path = ''] = /^https:\/\/mirror\.example(\/login\?\S+)\n$/.exec(added.stdout) ?? [];
+    const { request } = await openDashboard(mirror());
+    const entered = await request(path);
+    expect(entered.headers.get('location'), 'to choose a password').toBe('/users');
+    expect((await request(path)).status, 'once').toBe(410);
+  });
+
   it.each([
     ['a short password', ['add', 'bob', '--role', 'viewer'], 'short', /at least 10/],
     ['a long password', ['add', 'bob', '--role', 'viewer'], 'x'.repeat(1_001), /at most 1000/],
-    ['an empty password', ['add', 'bob', '--role', 'viewer'], '', /at least 10/],
+    ['no password and no address', ['add', 'bob', '--role', 'viewer'], '', /DASHBOARD_URL/],
+    ['an empty password', ['password', 'bob'], '', /at least 10/],
     ['an unknown role', ['add', 'bob', '--role', 'root'], PASSWORD, /viewer, operator/],
     ['a missing role', ['add', 'bob'], PASSWORD, /--role/],
     ['a name with a space', ['add', 'b ob', '--role', 'viewer'], PASSWORD, /letters, digits/],
@@ -121,7 +133,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
 
   it('asks for a password twice without showing it', async () => {
     const { code, screen } = await onTerminal(ADD, [
-      ['Password: ', `${PASSWORD}\r`],
+      ['a login link): ', `${PASSWORD}\r`],
       ['Again: ', `${PASSWORD}\r`],
     ]);
     expect(screen).toContain('alice may log in as viewer');
@@ -132,7 +144,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
 
   it('refuses two different passwords', async () => {
     const { code, screen } = await onTerminal(ADD, [
-      ['Password: ', `${PASSWORD}\r`],
+      ['a login link): ', `${PASSWORD}\r`],
       ['Again: ', `${PASSWORD}!\r`],
     ]);
     expect(screen).toContain('the two passwords differ');
@@ -141,7 +153,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
   });
 
   it('can be cancelled with Ctrl-C at the prompt', async () => {
-    const { code } = await onTerminal(ADD, [['Password: ', '\u0003']]);
+    const { code } = await onTerminal(ADD, [['a login link): ', '\u0003']]);
     expect(code).toBe(130);
     expect(await names()).toEqual([]);
   });

@@ -41,25 +41,38 @@ async function onServing({ db, dashboardUrl }: Serving): Promise<void> {
   else printNote('`seller-mirror dashboard link` prints a link that logs you in\n');
 }
 
+/** Where the dashboard is for people: as the settings say, or where one is running; null: nobody knows. */
+export async function addressOf({
+  config,
+  db,
+}: Pick<App, 'config' | 'db'>): Promise<string | null> {
+  const [serving] = await listLiveProcesses(db, 'dashboard');
+  return config.dashboard.url ?? serving?.dashboardUrl ?? null;
+}
+
 /** Creates a login link, and formats it for the terminal. */
 export async function linkLines(db: Db, dashboardUrl: string): Promise<string> {
   return `This link logs you in once, within 10 minutes:\n\n  ${await newLink(db, dashboardUrl)}\n\n`;
 }
 
 async function printLink({ config, db }: App): Promise<void> {
-  const [serving] = await listLiveProcesses(db, 'dashboard');
-  const served = serving?.dashboardUrl ?? null;
-  if (served === null && config.dashboard.url === null) {
+  const url = await addressOf({ config, db });
+  if (url === null) {
     throw usageError(
       'no dashboard is running on this store',
       'start one with `seller-mirror dashboard` or `seller-mirror run`, then repeat this command',
     );
   }
-  await print(`${await newLink(db, config.dashboard.url ?? served ?? '')}\n`);
+  await print(`${await newLink(db, url)}\n`);
 }
 
-async function newLink(db: Db, dashboardUrl: string): Promise<string> {
+/** Creates a login link. @param account null: one's own, of an operator */
+export async function newLink(
+  db: Db,
+  dashboardUrl: string,
+  account: string | null = null,
+): Promise<string> {
   const token = newToken();
-  await addLoginLink(db, tokenHash(token), `${userName()}@${hostname()}`);
+  await addLoginLink(db, tokenHash(token), `${userName()}@${hostname()}`, account);
   return `${dashboardUrl}/login?token=${token}`;
 }

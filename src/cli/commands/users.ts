@@ -6,11 +6,12 @@ import type { App } from '../../app.js';
 import { changePassword, createUser, type Role, ROLES } from '../../dashboard/access-store.js';
 import { hashPassword, isUserName, passwordFault } from '../../dashboard/passwords.js';
 import { USER } from '../../dashboard/users-resource.js';
-import { print } from '../console.js';
+import { print, printNote } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { describeCommand } from '../options.js';
 import { addResource } from '../resource.js';
+import { addressOf, newLink } from './dashboard.js';
 
 /** `users [list|add|password|remove]`: manages dashboard accounts. */
 export function add(program: Command): void {
@@ -29,10 +30,12 @@ export function add(program: Command): void {
     users.command('add').argument('<name>', 'letters, digits and . _ - @', userName),
     {
       summary: 'add an account',
-      about: 'Adds an account. Asks for its password, or reads it from stdin.',
+      about:
+        'Adds an account. Asks for its password, or reads it from stdin. Without one, prints a link that logs in once, within a day; whoever opens it can choose a password.',
       examples: [
         'seller-mirror users add alice --role operator',
         'seller-mirror users add bob --role viewer < password.txt',
+        'seller-mirror users add carol --role viewer < /dev/null',
       ],
       options: [
         new Option('--role <role>', 'its role (required)').choices(ROLES).makeOptionMandatory(),
@@ -51,18 +54,31 @@ function userName(name: string): string {
 }
 
 async function addUser(
-  { db, signal }: App,
+  { config, db, signal }: App,
   name: string,
   { role }: { readonly role: Role },
 ): Promise<void> {
-  const passwordHash = await hashPassword(await newPassword(signal));
+  const password = await newPassword(signal, { mayBeEmpty: true });
+  const url = password === '' ? await addressOf({ config, db }) : null;
+  if (password === '' && url === null) {
+    throw usageError(
+      'no dashboard is running on this store, so a login link would lead nowhere',
+      'set DASHBOARD_URL, start `seller-mirror run`, or give a password',
+    );
+  }
+  const passwordHash = password === '' ? '' : await hashPassword(password);
   if (!(await createUser(db, { name, role, passwordHash }))) {
     throw usageError(
       `there is already an account "${name}"`,
       '`seller-mirror users password` changes its password',
     );
   }
-  await print(`${name} may log in as ${role}\n`);
+  if (url === null) {
+    await print(`${name} may log in as ${role}\n`);
+    return;
+  }
+  printNote(`${name} may log in as ${role}, with this link. It works once, within a day:\n`);
+  await print(`${await newLink(db, url, name)}\n`);
 }
 
 async function setPassword({ db, signal }: App, name: string): Promise<void> {
@@ -74,9 +90,11 @@ async function setPassword({ db, signal }: App, name: string): Promise<void> {
 }
 
 /** Asks for a password twice on a terminal, or reads the first line of stdin. */
-async function newPassword(signal: AbortSignal): Promise<string> {
+async function newPassword(signal: AbortSignal, { mayBeEmpty = false } = {}): Promise<string> {
   const isTerminal = process.stdin.isTTY;
-  const password = isTerminal ? await askHidden('Password: ', signal) : await firstLine(signal);
+  const question = mayBeEmpty ? 'Password (empty: a login link): ' : 'Password: ';
+  const password = isTerminal ? await askHidden(question, signal) : await firstLine(signal);
+  if (mayBeEmpty && password === '') return '';
   const fault = passwordFault(password);
   if (fault !== null) throw usageError(fault, 'choose another one');
   if (isTerminal && (await askHidden('Again: ', signal)) !== password) {

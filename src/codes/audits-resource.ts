@@ -95,7 +95,7 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
       name: 'cancel',
       label: 'Cancel',
       about: 'stop the audit in all processes; its verdicts are kept',
-      isPossible: () => true,
+      isPossible: ({ state }) => state === 'running' || state === 'failed',
       async perform({ source: db }, { auditId, sellerId }) {
         if ((await cancelAudit(db, auditId)) === 'finished') {
           throw new UserError(

@@ -57,8 +57,11 @@ const REMOVE: Action<SellerCard, SellersSource> = {
     wrong: 'the name does not match: nothing was removed',
   }),
   async perform({ source: { db, config, queues } }, { sellerId }) {
+    // First, so that nothing is deleted while the queue can't be reached.
+    const opened = await queues();
+    await opened.ping();
     const items = await removeSeller(db, sellerId);
-    await (await queues()).forgetSeller(sellerId);
+    await opened.forgetSeller(sellerId);
     const isConfigured = config.sellers.some(({ name }) => name === sellerId);
     const note = isConfigured
       ? '\n  the settings still name it: the next run mirrors it again'
@@ -114,8 +117,9 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
           name: 'state',
           about: 'sellers in this state',
           type: 'choice',
-          choices: ['current', 'running', 'stale', 'never', 'failing', 'paused', 'parked'],
-          matches: ({ state }: SellerCard, wanted) => state === wanted,
+          choices: ['current', 'running', 'stale', 'never', 'failing', 'paused', 'stopped'],
+          matches: ({ state }: SellerCard, wanted) =>
+            state === (wanted === 'stopped' ? 'parked' : wanted),
         },
       ],
       (source) => cardsOf(source, null),
@@ -242,7 +246,7 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
       name: 'sync',
       label: 'Sync now',
       about: 'have a worker mirror its account and items',
-      isPossible: () => true,
+      isPossible: ({ configured }) => configured,
       async perform({ ask }, { sellerId }) {
         await ask(sellerId, { kind: 'sync' });
         return { text: `${sellerId} · asked for; a worker does it`, notice: 'queued' };

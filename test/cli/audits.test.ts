@@ -89,7 +89,7 @@ describe('audits', () => {
       [['audits', 'export', '999999'], 'audits list', notFound],
       [['codes', 'show', 'a-code'], 'codes check a-code', notFound],
       [['codes', 'show', '999999'], 'audits show 999999', notFound],
-      [['audits', 'cancel', id], `audits export ${id}`, 1],
+      [['audits', 'cancel', id], `audits show ${id}`, 1],
     ] as const) {
       const { code, stderr } = await run(args, env);
       expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
@@ -176,8 +176,9 @@ describe('audits', () => {
     expect(await printed(['audits', 'show', id], env)).toContain('· cancelled\n');
     const resumed = await printed(['audits', 'resume', id, '--json'], env);
     expect(JSON.parse(resumed)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
+    expect(await printed(['audits', 'show', id], env)).not.toContain('audits cancel');
     const again = await run(['audits', 'cancel', id], env);
-    expect(again.stderr).toMatch(/^error: audit \d+ is finished: there is nothing to cancel\n/);
+    expect(again.stderr).toMatch(/^error: audit \d+: there is nothing to do, /);
     expect(again.code).toBe(1);
     expect(await printed(['audits', 'resume', id], env)).toMatch(/^✓ audit/);
   });

@@ -87,7 +87,7 @@ it('sellers list shows those of the store and of the settings', async () => {
 });
 
 it('sellers are paused, resumed and asked for by command as on their page', async () => {
-  const { env } = await twoCopies();
+  const { sim, env } = await twoCopies();
   expect(await printed(['sellers', 'pause', 'first'], env)).toContain('schedules skip it');
   expect((await run(['sellers', 'pause', 'first'], env)).stderr).toMatch(/there is nothing to do/);
   expect(await printed(['sellers', 'show', 'first'], env)).toMatch(
@@ -97,6 +97,21 @@ it('sellers are paused, resumed and asked for by command as on their page', asyn
     /^\{"seller_id":"first"[^\n]*\n$/,
   );
   await printed(['sellers', 'resume', 'first'], env);
+  const gone = {
+    ...env,
+    SELLERS_FILE: '',
+    SELLER_NAME: 'other',
+    MARKETPLACE_URL: sim.url,
+    MARKETPLACE_API_KEY: KEY,
+  };
+  const unasked = await run(['sellers', 'sync', 'first'], gone);
+  expect(unasked.stderr, 'no worker has its key').toMatch(/there is nothing to do/);
+  await mirror().rows(
+    `INSERT INTO mirror.sellers (seller_id, marketplace)
+       SELECT 'shop-' || n, 'm.example' FROM generate_series(1, 30) n`,
+  );
+  const all = JSON.parse(await printed(['sellers', '--json'], env)) as object[];
+  expect(all, 'few rows are shown whole').toHaveLength(32);
   await printed(['sellers', 'sync', 'first'], env);
   const [asked] = await mirror().rows(`SELECT seller_id FROM mirror.runs WHERE state = 'asked'`);
   expect(asked).toEqual({ seller_id: 'first' });
@@ -132,6 +147,9 @@ it('sellers remove deletes every row and job of the seller, and none of others',
   const asked = await run(['sellers', 'remove', 'first'], env);
   expect(asked.stderr).toMatch(/the name does not match: nothing was removed\n.*--yes first/);
   expect((await run(['sellers', 'remove', 'first', '--yes', 'frist'], env)).code).toBe(2);
+  const unreachable = { ...env, REDIS_URL: 'redis://127.0.0.1:1' };
+  const refused = await run(['sellers', 'remove', 'first', '--yes', 'first'], unreachable);
+  expect(refused.code, refused.stderr).toBe(1);
   expect(await rowsOf('first')).toMatchObject(first);
   expect(await printed(['sellers', 'remove', 'first', '--yes', 'first'], env)).toBe(
     '✓ first is removed, with 12 items\n  the settings still name it: the next run mirrors it again\n',

@@ -38,8 +38,11 @@ function sellerName(name: string): string {
 }
 
 async function renamed(app: CommandApp, from: string, to: string): Promise<void> {
+  // First, so that nothing is renamed while the queue can't be reached.
+  const queues = await app.queues();
+  await queues.ping();
   await renameSeller(app.db, from, to);
-  await (await app.queues()).forgetSeller(from);
+  await queues.forgetSeller(from);
   await print(`${safeLine(from)} is now ${to}; its copy, history and checks are kept\n`);
   const names = app.config.sellers.map(({ name }) => name);
   if (names.includes(from))

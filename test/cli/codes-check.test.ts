@@ -464,6 +464,8 @@ describe('a list that does not look like codes', () => {
       /\nerror: this does not look like a list of purchase codes; no code was checked\n {2}→ .*--yes/,
     );
     expect(refused.code).toBe(2);
+    const quiet = await check([list, '-q'], env);
+    expect(quiet.stderr, 'problems are said also with -q').toMatch(warning);
     const piped = await check(['-'], env, { stdin: PROSE, terminal });
     expect(piped.code).toBe(2);
     const dry = await check([list, '--dry-run'], env);

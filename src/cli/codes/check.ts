@@ -24,7 +24,7 @@ import type { AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { count, plural } from '../../domain/text.js';
 import { UserError } from '../../domain/user-error.js';
-import { noteWait, print, printJson, printNote } from '../console.js';
+import { noteWait, print, printJson, printNote, printProblem } from '../console.js';
 import { usageError } from '../errors.js';
 import { openQueuesOf } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -81,7 +81,7 @@ export async function check(
   if (another !== undefined) {
     const audits = await askSellers(app, sellers, lists, { isAnswer: false, terms }).catch(
       (error: unknown) => {
-        if (app.signal.aborted) noteLines([STOPPED]);
+        if (app.signal.aborted) problemLines([STOPPED]);
         throw error;
       },
     );
@@ -211,7 +211,7 @@ async function confirmDoubts(
     return doubt === null ? [] : doubtLines(list.name, doubt, names);
   });
   if (doubts.length === 0) return;
-  noteLines(doubts);
+  problemLines(doubts);
   const canAsk = process.stdin.isTTY && process.stderr.isTTY && !usesStdin;
   if (dryRun === true || (canAsk && (await isConfirmed(signal)))) return;
   throw usageError(
@@ -245,6 +245,11 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
 /** Prints lines to stderr, so that results on stdout can be piped. */
 function noteLines(lines: readonly string[]): void {
   printNote(lines.map((line) => `${line}\n`).join(''));
+}
+
+/** The same, also with --quiet. */
+function problemLines(lines: readonly string[]): void {
+  printProblem(lines.map((line) => `${line}\n`).join(''));
 }
 
 interface RunOptions extends FailOptions {

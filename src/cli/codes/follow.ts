@@ -10,7 +10,7 @@ import type { AuditProgress } from '../../codes/types.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import { moment } from '../../domain/moment.js';
 import { recordAlerts } from '../../service/alerts/alerts.js';
-import { printNote } from '../console.js';
+import { printProblem } from '../console.js';
 import { usageError } from '../errors.js';
 import { EXIT } from '../exit-codes.js';
 import { followUp } from '../follow-up.js';
@@ -62,7 +62,7 @@ export async function follow(
     .finally(() => (isOver = true));
   const onInterrupt = (): void => {
     bar.finish();
-    if (resume !== null) printNote(`${isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
+    if (resume !== null) printProblem(`${isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
     // A second Ctrl-C ends the process with this code.
     process.exitCode = EXIT.interrupted;
   };
@@ -87,7 +87,7 @@ export async function follow(
     }
   } catch (error) {
     if (signal.aborted) return null;
-    if (resume !== null) printNote(`The audit is kept; to continue it:\n→ ${resume}\n`);
+    if (resume !== null) printProblem(`The audit is kept; to continue it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();

@@ -16,7 +16,7 @@ import type { CsvDialect } from '../domain/csv.js';
 import { moment } from '../domain/moment.js';
 import { age, count, duration } from '../domain/text.js';
 import { listingChunks } from '../reporting/export.js';
-import { stdoutLook } from './console.js';
+import { printNote, stdoutLook } from './console.js';
 import { appAction, type CommandApp } from './execute.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import {
@@ -39,13 +39,13 @@ import { formatOption, type FormatOptions, PAGE_ROWS, printRows, rowsDestination
 export type ListingOptions = CommonOptions &
   FormatOptions & { readonly limit?: number } & Readonly<Record<string, unknown>>;
 
-/** Rows that people read at once, unless --limit says how many. */
+/** Rows on stdout without --limit, unless all rows are few. */
 const LIMIT = 20;
 
 /** How a command prints a listing. */
 export interface ListingCommand<Source> extends CommandParts {
   readonly source: (app: CommandApp) => Source;
-  /** Rows without --limit; default 20. */
+  /** Rows on stdout without --limit; default 20, or all if they are few. Files have all. */
   readonly limit?: number;
   /** Called before anything is read: refuses filters, or returns the exit code. */
   readonly check?: (app: CommandApp, options: ListingOptions) => Promise<ExitCode | void>;
@@ -61,23 +61,23 @@ export function addListing<Row extends object, Source>(
   for (const filter of filters) {
     if (filter.type !== 'seller') command.addOption(optionOf(filter));
   }
-  const { limit = LIMIT, source, check, options = [] } = about;
-  const most = new Option('--limit <n>', 'how many at most').argParser(positiveInteger);
+  const { limit = listing.areFew === true ? Infinity : LIMIT, source, check, options = [] } = about;
+  const most = limit === Infinity ? '' : ` (default: ${limit}, and all in a file of -o)`;
   describeCommand(command, {
     ...about,
     options: [
       ...options,
-      limit === Infinity ? most : most.default(limit),
+      new Option('--limit <n>', `how many at most${most}`).argParser(positiveInteger),
       formatOption(`the ${name}`),
       ...outOption('write them to this file, in the format of its ending'),
       ...(filters.some(({ type }) => type === 'seller') ? (['seller'] as const) : []),
-      ...(['decimalComma', 'json', 'vertical', 'pager'] as const),
+      ...(['decimalComma', 'json', 'quiet', 'vertical', 'pager'] as const),
     ],
   }).action(
     appAction('store', async (app, chosen: ListingOptions) => {
       await assertSeller(app, chosen.seller);
       const exitCode = (await check?.(app, chosen)) ?? EXIT.done;
-      await printListing(source(app), listing, chosen, app.signal);
+      await printListing(source(app), listing, chosen, limit, app.signal);
       return exitCode;
     }),
   );
@@ -108,23 +108,28 @@ function filtersIn(filters: readonly ListingFilter[], options: ListingOptions): 
   return Object.fromEntries(chosen);
 }
 
-/** Prints the rows of a listing, or writes them to a file. */
+/** Prints the rows of a listing, or writes them to a file. @param most rows on stdout without --limit */
 async function printListing<Row extends object, Source>(
   source: Source,
   listing: Listing<Row, Source>,
   options: ListingOptions,
+  most: number,
   signal: AbortSignal,
 ): Promise<void> {
   const { name, none, json = (row: Row): object => row } = listing;
-  const { limit = Infinity } = options;
   const filters = filtersIn(listing.filters, options);
   const destination = rowsDestination(options);
   await checkDestination(destination);
   const face = destination.format === 'table' ? 'tables' : 'files';
+  const limit = options.limit ?? (destination.path === null ? most : Infinity);
+  // One more shows that there are more.
+  const wanted = options.limit ?? limit + 1;
+  const found = pagesOf(listing, source, filters, { face, size: PAGE_ROWS, limit: wanted });
+  let isCut = false;
   const isFiltered = Object.keys(filters).length > 0;
   const rows = {
     name,
-    batches: pagesOf(listing, source, filters, { face, size: PAGE_ROWS, limit }),
+    batches: firstOf(found, limit, () => (isCut = true)),
     columns: (page: readonly Row[], look: Look) => tableColumns(listing, page, look),
     none: isFiltered ? `No ${name} match the filter.` : none,
     json: (row: Row) => ndjsonLine(withColumnNames(json(row))).trimEnd(),
@@ -135,6 +140,21 @@ async function printListing<Row extends object, Source>(
     ) => listingChunks(listing, batches, format, dialect),
   };
   await printRows(rows, destination, options, signal);
+  if (isCut) printNote(`more than ${limit} ${name}; --limit shows more\n`);
+}
+
+/** The first rows. @param onMore called when there are more */
+async function* firstOf<Row>(
+  pages: AsyncIterable<readonly Row[]>,
+  limit: number,
+  onMore: () => void,
+): AsyncGenerator<readonly Row[]> {
+  let left = limit;
+  for await (const rows of pages) {
+    if (rows.length > left) onMore();
+    yield rows.slice(0, left);
+    left -= rows.length;
+  }
 }
 
 /** Formats rows of a listing as a table, on a terminal without the seller if all have the same. */

@@ -86,6 +86,15 @@ export function formatOfFile<Format extends string>(
   return formats.find((format) => format === (ending === 'jsonl' ? 'ndjson' : ending)) ?? null;
 }
 
+/** The format of `--json`. @throws {UserError} when the ending of the file is that of another format */
+export function jsonOf(out: string, formats: readonly string[]): 'json' {
+  if ((formatOfFile(out, formats) ?? 'json') === 'json') return 'json';
+  throw usageError(
+    `--json and the ending of ${JSON.stringify(out)} differ`,
+    'leave --json out, or choose JSON in both places',
+  );
+}
+
 /** Formats that can't be shown on a terminal. */
 const BINARY: Readonly<Record<string, string>> = { xlsx: 'a workbook', parquet: 'Parquet' };
 

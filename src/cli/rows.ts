@@ -10,6 +10,7 @@ import {
   csvDialect,
   destinationOf,
   type Destination,
+  jsonOf,
   type OutOptions,
   STDOUT,
 } from './out-file.js';
@@ -54,7 +55,8 @@ export interface Printed<Row> {
 
 /** Where rows go, and in which format. @throws {UserError} when the options contradict each other */
 export function rowsDestination({ json, out = STDOUT, ...options }: FormatOptions) {
-  const format = json === true ? 'json' : (options.format ?? (out === STDOUT ? 'table' : null));
+  const usual = options.format ?? (out === STDOUT ? 'table' : null);
+  const format = json === true ? jsonOf(out, FILE_FORMATS) : usual;
   const chosen = format === null ? {} : { format };
   return destinationOf<Format>({ ...options, ...chosen, out }, FILE_FORMATS);
 }

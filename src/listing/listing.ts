@@ -108,6 +108,8 @@ export interface Listing<Row, Source> {
   readonly none: string;
   readonly columns: readonly ListingColumn<Row>[];
   readonly filters: readonly ListingFilter[];
+  /** The rows are few, so that people see all at once. */
+  readonly areFew?: boolean;
   readonly read: (
     source: Source,
     filters: FilterValues,

@@ -65,7 +65,7 @@ export function newestFirst<Row>({
 export function fewRows<Row, Source>(
   filters: readonly ListingFilter[],
   readRows: (source: Source) => Promise<readonly Row[]>,
-): Pick<Listing<Row, Source>, 'filters' | 'read' | 'count' | 'next'> {
+): Pick<Listing<Row, Source>, 'filters' | 'areFew' | 'read' | 'count' | 'next'> {
   const matching = async (source: Source, values: FilterValues): Promise<readonly Row[]> => {
     const rows = await readRows(source);
     return rows.filter((row) =>
@@ -77,6 +77,7 @@ export function fewRows<Row, Source>(
   };
   return {
     filters,
+    areFew: true,
     next: (_, end) => end,
     async read(source, values, { from, limit }) {
       const start = Number(from ?? 0n);

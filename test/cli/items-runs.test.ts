@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { marketOf, printed, run, startSync } from './support.js';
+import { freePath, marketOf, printed, run, startSync } from './support.js';
 
 const mirror = useMirror();
 const store = () => ({ DATABASE_URL: mirror().databaseUrl });
@@ -162,6 +163,17 @@ describe('runs', () => {
        SELECT 'main', 'items', 'succeeded', 'a test', now() FROM generate_series(1, 501)`,
     );
     expect(await show('runs', 'list', '--vertical', '--limit', '501')).toContain('── 501 ──');
+    const cut = await run(['runs', '--json'], store());
+    expect(cut.stderr).toBe('more than 20 runs; --limit shows more\n');
+    expect(JSON.parse(cut.stdout)).toHaveLength(20);
+    expect((await run(['runs', '-q'], store())).stderr, 'quiet').toBe('');
+    expect((await run(['runs', '--limit', '5'], store())).stderr, 'as was asked').toBe('');
+    const file = freePath('ndjson');
+    await show('runs', '-o', file);
+    expect(readFileSync(file, 'utf8').trim().split('\n'), 'a file has all').toHaveLength(501);
+    const refused = await run(['runs', '--json', '-o', file], store());
+    expect(refused.stderr).toMatch(/^error: --json and the ending of "[^"]*\.ndjson" differ\n/);
+    expect(refused.code).toBe(2);
   });
 
   it('shows one run: figures, warnings, quirks, and the beginning of unreadable records', async () => {

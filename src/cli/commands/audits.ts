@@ -27,7 +27,7 @@ import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
-import { checkDestination, destinationOf, formatOfFile, outOption, STDOUT } from '../out-file.js';
+import { checkDestination, destinationOf, jsonOf, outOption, STDOUT } from '../out-file.js';
 import { safeLine } from '../output/text.js';
 import { addResource, resourceCommand } from '../resource.js';
 
@@ -73,7 +73,7 @@ export function add(program: Command): void {
     options: [
       ...outOption('the file; - is stdout', STDOUT),
       format.choices(RESULT_FORMATS),
-      ...(['decimalComma', 'json', 'seller'] as const),
+      ...(['decimalComma', 'json', 'quiet', 'seller'] as const),
     ],
   }).action(appAction('store', exportAudit));
 }
@@ -130,8 +130,7 @@ async function exportAudit(app: App, auditId: bigint, options: ExportOptions): P
 function exportDestination(options: ExportOptions): ResultDestination {
   const { json, out, format } = options;
   if (json !== true) return destinationOf(options, RESULT_FORMATS);
-  const named = format ?? formatOfFile(out, RESULT_FORMATS) ?? 'json';
+  const named = format ?? jsonOf(out, RESULT_FORMATS);
   if (named === 'json') return destinationOf({ ...options, format: named }, RESULT_FORMATS);
-  const other = format === undefined ? `the ending of ${JSON.stringify(out)}` : '--format';
-  throw usageError(`--json and ${other} differ`, 'leave --json out, or choose JSON in both places');
+  throw usageError('--json and --format differ', 'leave --json out, or choose JSON in both places');
 }

@@ -10,7 +10,7 @@ export function add(program: Command): void {
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --item 4711 --limit 100',
-      'seller-mirror changes --since 2026-11-01 --format csv > changes.csv',
+      'seller-mirror changes --since 2026-11-01 -o changes.csv',
     ],
     limit: 50,
   });

@@ -25,7 +25,7 @@ export function add(program: Command): void {
     name: 'feed',
     source: (app) => app,
     about:
-      'Keeps the reporting databases and folders in FEEDS_FILE up to date. `run` and `worker` deliver after each sync and audit, or on the feed’s own schedule.',
+      'Keeps the reporting databases and folders in FEEDS_FILE up to date. `run` and `worker` deliver after each sync and check, or on the feed’s own schedule.',
     example: 'warehouse',
     list: {
       summary: 'list the feeds in FEEDS_FILE, and how current they are',
@@ -47,7 +47,6 @@ export function add(program: Command): void {
     examples: ['seller-mirror feed status'],
     more: 'Exit codes: 0 no view has a problem, 1 a view has one',
     source: (app) => app,
-    limit: Infinity,
     async check(app) {
       const views = await FEED_VIEWS.read(app, {}, ALL);
       return views.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;

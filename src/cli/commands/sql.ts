@@ -29,6 +29,7 @@ export function add(program: Command): void {
     options: [
       ...outOption('write the rows to this file, in the format of its ending'),
       'decimalComma',
+      'quiet',
       'vertical',
       'pager',
     ],

@@ -45,10 +45,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   changes: ['list the changes of items', () => import('./commands/changes.js')],
   items: ['list the items, as of now or of an earlier time', () => import('./commands/items.js')],
   sql: ['query the copy with SQL (read-only)', () => import('./commands/sql.js')],
-  export: [
-    'write a view, or its changes, as CSV, NDJSON, Parquet or xlsx',
-    () => import('./commands/export.js'),
-  ],
+  export: ['write a view as CSV, NDJSON, Parquet or xlsx', () => import('./commands/export.js')],
   feed: ['keep reporting databases up to date', () => import('./commands/feed.js')],
   jobs: ['list or retry jobs that failed for good', () => import('./commands/jobs.js')],
   db: ['keep the embedded server running for other tools', () => import('./commands/db.js')],

@@ -13,7 +13,7 @@ export function add(program: Command): void {
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS));
   describeCommand(command, {
     about:
-      'Prints a script that lets the Tab key complete commands and options. Load it when your shell starts.',
+      'Prints a script that lets the Tab key complete commands and options. Load it when your shell starts. `seller-mirror` must be in PATH.',
     examples: [
       'source <(seller-mirror completion bash)    # in ~/.bashrc',
       'source <(seller-mirror completion zsh)     # in ~/.zshrc, after compinit',

@@ -89,7 +89,8 @@ export async function makeReady(
 
 /** Whether a good look at the account speaks for a purchase that is found now. */
 function isVouched({ lookedAt }: Memory, { vouchMs, now }: Situation): boolean {
-  return lookedAt !== null && now() - lookedAt < vouchMs;
+  // A clock that was set back makes a look no younger.
+  return lookedAt !== null && vouchMs > 0 && Math.abs(now() - lookedAt) < vouchMs;
 }
 
 /**

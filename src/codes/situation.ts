@@ -113,9 +113,10 @@ export const FRESH_MEMORY: Memory = {
 
 /** What lies ahead was remembered while a clock was wrong. Without it work goes on, only slower. */
 export function pastOf(memory: Memory, now: number): Memory {
-  const { controlAt, opening, good, retryAt } = memory;
+  const { controlAt, lookedAt, opening, good, retryAt } = memory;
   const moments = [
     controlAt ?? 0,
+    lookedAt ?? 0,
     opening?.at ?? 0,
     good.at(-1)?.[1] ?? 0,
     retryAt - LONGEST_RETRY_MS,

@@ -12,7 +12,7 @@ export interface CheckOptions extends Partial<Omit<MarketOptions, 'valid' | 'dic
   readonly known?: readonly string[];
   readonly foundEver?: number;
   readonly pace?: Partial<
-    Pick<SimulationOptions, 'concurrency' | 'spacingMs' | 'waitMs' | 'callMs'>
+    Pick<SimulationOptions, 'concurrency' | 'spacingMs' | 'waitMs' | 'callMs' | 'setBackAt'>
   >;
   readonly seed?: number;
 }
@@ -42,7 +42,7 @@ export async function simulate(
   codes: readonly (readonly string[])[],
   known: readonly string[],
   options: MarketOptions,
-  pace: Pick<SimulationOptions, 'concurrency' | 'spacingMs' | 'waitMs' | 'callMs'>,
+  pace: Pick<SimulationOptions, 'concurrency' | 'spacingMs' | 'waitMs' | 'callMs' | 'setBackAt'>,
   foundEver?: number,
 ): Promise<Simulated> {
   const { dice, items } = options;

@@ -4,6 +4,7 @@ import { checkCost } from '../../../src/codes/progress.js';
 import { diceOf } from '../dice.js';
 import { check, named, type CheckOptions } from './check.js';
 import { BEGAN_AT } from './simulation.js';
+import { FRESH_MEMORY, pastOf } from '../../../src/codes/situation.js';
 import { controlCode } from '../../../src/codes/first-pass.js';
 
 const MINUTE_MS = 60_000;
@@ -117,6 +118,21 @@ describe('a check', () => {
     }
   });
 
+  it('calls no purchase valid before the look after it, although the clock was set back since the look before', async () => {
+    const theirs = named('theirs', 40);
+    const { verdicts } = await check({
+      codes: [...named('sold', 10), ...theirs],
+      others: new Set(theirs),
+      items: [],
+      // The control, ten purchases and the early look.
+      stretches: [{ calls: 12, condition: 'good' }],
+      last: 'other-seller',
+      pace: { concurrency: 1, setBackAt: 13 },
+    });
+    expect(verdicts.get('sold-9')).toBe('valid');
+    expect(new Set(theirs.map((code) => verdicts.get(code)))).toEqual(new Set([null]));
+  });
+
   it('counts no denial of a window whose second proof is bad: valid codes that were denied twice are found later', async () => {
     const { verdicts } = await check({
       codes: named('sold', 5),
@@ -145,6 +161,12 @@ describe('a check', () => {
     expect(await looksOf(150)).toHaveLength(3);
     expect(await looksOf(49)).toHaveLength(1);
   });
+});
+
+it('a look that lies ahead is forgotten: the clock was wrong', () => {
+  const memory = { ...FRESH_MEMORY, lookedAt: BEGAN_AT };
+  expect(pastOf(memory, BEGAN_AT - 30_000)).toBe(memory);
+  expect(pastOf(memory, BEGAN_AT - 90_000).lookedAt).toBeNull();
 });
 
 describe('proofs of the key', () => {

@@ -21,6 +21,8 @@ export interface SimulationOptions {
   /** How long a call takes, milliseconds; default 20 to 320. */
   readonly callMs?: number;
   readonly items?: readonly number[];
+  /** The clock is set back by an hour before this call, counted from 1. */
+  readonly setBackAt?: number;
   readonly dice: () => number;
 }
 
@@ -148,7 +150,13 @@ export class Simulation {
     }
   }
 
+  #setBack(): void {
+    this.now -= 3_600_000;
+    this.#nextSlot = this.now;
+  }
+
   #send(call: Call): UnderWay {
+    if (this.sent.length + 1 === this.#options.setBackAt) this.#setBack();
     const { market, spacingMs, dice, callMs = 20 + Math.floor(dice() * 300) } = this.#options;
     const sentAt = Math.max(this.now, this.#nextSlot);
     this.#nextSlot = sentAt + spacingMs;

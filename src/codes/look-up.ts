@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { sameHost } from '../domain/address.js';
+import { meaningOf, type Reply } from '../marketplace/reply.js';
 import { formsOf } from '../marketplace/code.js';
 import type { Marketplace } from '../marketplace/types.js';
 import type { UnprovenReason } from './evidence.js';
@@ -19,7 +20,7 @@ import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules
 import type { LookUpCalls, Market } from './market.js';
 import { readSellerSituation } from './situation-store.js';
 import { firstPass, makeReady } from './first-pass.js';
-import type { CodeResult, FoundProof, OpenCode } from './ledger.js';
+import { NO_CHANCE, NOTHING, type CodeResult, type FoundProof, type OpenCode } from './ledger.js';
 import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
 
 export interface LookUpDeps {
@@ -77,7 +78,7 @@ const HOUR_S = 3_600;
 /** Codes rarely stop being valid; a code that was typed wrong may be sold tomorrow. */
 export const DEFAULT_MAX_AGE: MaxAge = { valid: DAY_S, invalid: HOUR_S };
 
-/** Longest time that a caller waits for the marketplace, milliseconds. */
+/** Longest time that a caller waits for the marketplace, and a proof for one answer of it, milliseconds. */
 const CALL_TIMEOUT_MS = 15_000;
 /** A proof of this age is renewed while callers go on, milliseconds. */
 const RENEW_MS = KEY_FRESH_MS / 2;
@@ -143,7 +144,7 @@ export interface LookUpEvents {
 /** What is known of the key: callers share it. */
 interface Key {
   readonly memory: Memory;
-  readonly situation: Situation;
+  readonly situation: Omit<Situation, 'market'>;
 }
 
 /** A question to the marketplace: what is known since, and what is to be recorded. */
@@ -153,6 +154,8 @@ interface Question {
   readonly found: FoundProof[];
   /** Other look-ups share the client, so its own count of calls would be theirs, too. */
   calls: number;
+  /** Calls of the proof that this question began. They count as its own once something is recorded. */
+  proofCalls: number;
 }
 
 /** Makes calls, and records nothing yet: a worker would ask about a code that waits without a denial. */
@@ -185,7 +188,7 @@ export class LookUpDesk {
   /** Null: the next caller waits until the key is proven. */
   #key: Key | null = null;
   #proving: Promise<Key> | null = null;
-  /** Requests of a proof that were sent and not answered. */
+  /** Requests of the proof that were sent since its last answer: while the client waits to try again, there is none. */
   #unanswered = 0;
 
   constructor(deps: LookUpDeps) {
@@ -206,16 +209,31 @@ export class LookUpDesk {
         : { kind: 'known', known: stored.known, stale: true, againAfterS: null };
     // A worker that met a bad key knows more than a proof of ten minutes ago.
     if (stored.problem !== null) this.#key = null;
-    const question: Question = { memory: FRESH_MEMORY, results: [], found: [], calls: 0 };
-    const isAnswered = await inTime(signal, CALL_TIMEOUT_MS, (limit) =>
-      this.#ask(code, stored, question, limit),
-    );
-    if (!isAnswered) {
-      const wasAsked = question.calls + this.#unanswered > 0;
-      return wasAsked ? giveUp('unavailable') : giveUp(BUSY, db.clock.now() + BUSY_MS);
+    const question: Question = {
+      memory: FRESH_MEMORY,
+      results: [],
+      found: [],
+      calls: 0,
+      proofCalls: 0,
+    };
+    const isAnswered = await inTime(signal, (limit, endAfter) => {
+      endAfter(CALL_TIMEOUT_MS);
+      return this.#ask(code, stored, question, limit);
+    });
+    if (!isAnswered && question.calls + this.#unanswered === 0) {
+      return giveUp(BUSY, db.clock.now() + BUSY_MS);
     }
-    const result = resultIn(question);
-    if (result === null) return giveUp(...faultIn(question.memory));
+    // What went wrong may have been about the key.
+    if (!isAnswered && question.calls > 0) this.#key = null;
+    const result = isAnswered ? resultIn(question) : null;
+    if (result === null) {
+      const [reason, retryAt] = isAnswered ? faultIn(question.memory) : LATE;
+      if (question.calls > 0) {
+        const missing = resultWithout(reason, db.clock.now());
+        await this.#record(code, { ...question, results: [missing] }, missing, events);
+      }
+      return giveUp(reason, retryAt);
+    }
     const record = async (): Promise<LookUp> =>
       (await this.#record(code, question, result, events)) ??
       giveUp(result.reason ?? 'unconfirmed');
@@ -231,7 +249,7 @@ export class LookUpDesk {
     question: Question,
     signal: AbortSignal,
   ): Promise<void> {
-    const { memory, situation } = await this.#proven(code);
+    const { memory, situation } = await this.#proven(code, question);
     question.memory = memory;
     if (memory.hold !== null || memory.findsEverything) return;
     const forms = formsOf(code);
@@ -255,35 +273,50 @@ export class LookUpDesk {
    * What is known of the key. Callers wait only if it was proven more than ten minutes ago, or came into doubt; from half of
    * that time on it is proven again in the background. They share a proof, which goes on when one of them waits no longer.
    * @param like a code whose shape the negative control has
+   * @param question whose calls those of a new proof are
    */
-  #proven(like: string): Promise<Key> {
+  #proven(like: string, question: Question): Promise<Key> {
     const key = this.#key;
     const provenAt = key?.memory.lookedAt ?? -Infinity;
     const ageMs = Math.abs(this.#deps.db.clock.now() - provenAt);
     if (key !== null && ageMs < RENEW_MS) return Promise.resolve(key);
-    this.#proving ??= this.#prove(like).finally(() => (this.#proving = null));
+    this.#proving ??= this.#prove(like, question).finally(() => {
+      this.#proving = null;
+      this.#unanswered = 0;
+    });
     if (key === null || ageMs >= KEY_FRESH_MS) return this.#proving;
     this.#proving.catch(() => undefined);
     return Promise.resolve(key);
   }
 
-  async #prove(like: string): Promise<Key> {
+  /** A proof that waits too long for an answer ends, and the next caller begins another one. */
+  async #prove(like: string, question: Question): Promise<Key> {
     const { db, sellerId, marketplace, signal } = this.#deps;
     const { host } = marketplace;
     const bound = await ensureSeller(db, sellerId, host);
     const known = await readSellerSituation(db, sellerId, null, null);
-    const onRequest = () => {
-      this.#unanswered++;
-      return () => void this.#unanswered--;
-    };
-    const market = new Asker({ results: [], found: [] }, { db, marketplace, signal, onRequest });
     const now = (): number => db.clock.now();
-    const situation = { ...LOOK_UP, ...known, market, now, account: bound.username };
+    const situation = { ...LOOK_UP, ...known, now, account: bound.username };
     if (bound.username !== null && !sameHost(bound.marketplace, host)) {
       const stop = { reason: 'another-account', detail: null } as const;
       return { situation, memory: { ...FRESH_MEMORY, hold: { stop, until: null } } };
     }
-    const memory = await makeReady(like, situation, FRESH_MEMORY);
+    let memory = SILENT_MEMORY;
+    await inTime(signal, async (limit, endAfter) => {
+      const onRequest = () => {
+        question.proofCalls++;
+        this.#unanswered++;
+        endAfter(CALL_TIMEOUT_MS);
+        return (reply: Reply<unknown> | null) => {
+          // The wait for the budget is free.
+          endAfter(null);
+          if (isAnswer(reply)) this.#unanswered = 0;
+        };
+      };
+      const options = { db, marketplace, signal: limit, onRequest };
+      const market = new Asker({ results: [], found: [] }, options);
+      memory = await makeReady(like, { ...situation, market }, FRESH_MEMORY);
+    });
     const account = bound.username ?? memory.account;
     const key = { memory, situation: { ...situation, account } };
     if (isAboutKey(memory)) this.#key = null;
@@ -301,7 +334,7 @@ export class LookUpDesk {
    */
   async #record(
     code: string,
-    { results, found, calls }: Question,
+    { results, found, calls, proofCalls }: Question,
     { check, verdict }: CodeResult,
     { onCalls }: LookUpEvents,
   ): Promise<LookUp | null> {
@@ -309,10 +342,10 @@ export class LookUpDesk {
     const { auditId, position } = await enterLookUp(db, sellerId, code);
     let counted = 0;
     const ledger = new Ledger(db, { auditId, sellerId, callCount: () => counted });
-    counted = calls;
+    counted = calls + proofCalls;
     await ledger.record(results.map((one) => placed(one, position)));
     await ledger.proven(found);
-    onCalls?.({ auditId, own: calls, total: ledger.totalCalls });
+    onCalls?.({ auditId, own: counted, total: ledger.totalCalls });
     if (verdict === 'valid') {
       const { known } = await readLookUp(db, sellerId, code);
       return known && fresh(known);
@@ -348,8 +381,33 @@ function resultIn({ results }: Question): CodeResult | null {
   return results.find(({ of }) => 'position' in of) ?? null;
 }
 
+/** The marketplace was asked, and did not answer in time. */
+const LATE = ['unavailable', null] as const;
+const SILENT_MEMORY: Memory = {
+  ...FRESH_MEMORY,
+  hold: { stop: { reason: 'unavailable', detail: null }, until: null },
+};
+
+/** Whether the marketplace said something of what it was asked for. */
+function isAnswer(reply: Reply<unknown> | null): boolean {
+  return reply !== null && ['found', 'denied'].includes(meaningOf(reply).kind);
+}
+
+/** A code that was asked about, and about which nothing was found out. */
+function resultWithout(reason: UnprovenReason, at: number): CodeResult {
+  return {
+    of: { position: POSITION },
+    check: { at, reason, httpStatus: null, message: null, answer: null, proven: null },
+    form: null,
+    verdict: 'unproven',
+    reason,
+    adds: NOTHING,
+    chance: NO_CHANCE,
+  };
+}
+
 /** Why the first pass asks later: the key is bad, or the marketplace asks for a pause. */
-function faultIn({ hold, findsEverything }: Memory): [Unproven['reason'], number | null] {
+function faultIn({ hold, findsEverything }: Memory): readonly [UnprovenReason, number | null] {
   if (findsEverything) return ['finds-everything', null];
   const reason = hold?.stop.reason ?? 'unavailable';
   return [reason === 'challenge' ? 'unavailable' : reason, hold?.until ?? null];
@@ -360,21 +418,28 @@ function isAboutKey(memory: Memory): boolean {
   return !['limited', 'unavailable', 'unreadable'].includes(faultIn(memory)[0]);
 }
 
-/** @returns false: the time is up, or the parent signal was aborted @throws errors of the work before that */
+/**
+ * @param work is given a function that ends it after some milliseconds from now; null: no longer
+ * @returns false: the time is up, or the parent signal was aborted
+ * @throws errors of the work before that
+ */
 async function inTime(
   parent: AbortSignal,
-  ms: number,
-  work: (limit: AbortSignal) => Promise<void>,
+  work: (limit: AbortSignal, endAfter: (ms: number | null) => void) => Promise<void>,
 ): Promise<boolean> {
   // No `AbortSignal.any`: it would stay with its parent, which lives as long as the process.
   const limit = new AbortController();
   const abort = (): void => limit.abort(new Error('no answer in time'));
-  const timer = setTimeout(abort, ms);
+  let timer: NodeJS.Timeout | undefined;
+  const endAfter = (ms: number | null): void => {
+    clearTimeout(timer);
+    timer = ms === null || limit.signal.aborted ? undefined : setTimeout(abort, ms);
+  };
   parent.addEventListener('abort', abort, { once: true });
   const late = once(limit.signal, 'abort').then(() => false);
   try {
     if (parent.aborted) abort();
-    return await Promise.race([work(limit.signal).then(() => true), late]);
+    return await Promise.race([work(limit.signal, endAfter).then(() => true), late]);
   } catch (error) {
     if (limit.signal.aborted) return false;
     throw error;

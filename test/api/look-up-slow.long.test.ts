@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
 import { useDesks } from './support.js';
 
-const openDesk = useDesks(useMirror());
+const mirror = useMirror();
+const openDesk = useDesks(mirror);
 
 it('a silent account is an outage for all who wait for the one call, not a busy budget', async () => {
   const { ask, sold, sim } = await openDesk();
@@ -10,6 +12,34 @@ it('a silent account is an outage for all who wait for the one call, not a busy 
   const answers = await Promise.all([0, 1, 2].map((at) => ask({ code: sold(at) })));
   const unavailable = { verdict: 'unproven', reason: 'the marketplace was not available' };
   expect(answers).toMatchObject([unavailable, unavailable, unavailable]);
+});
+
+it('a proof that hangs ends after 15 s, and the next caller begins another one', async () => {
+  const { ask, sold, sim } = await openDesk();
+  sim.faults.next('account', { kind: 'stall', ms: 60_000 });
+  expect(await ask({ code: sold(0) })).toMatchObject({ verdict: 'unproven' });
+  // The first caller came before the proof sent its request.
+  await sleep(1_000);
+  expect(await ask({ code: sold(1) })).toMatchObject({ verdict: 'valid' });
+});
+
+it('a marketplace that the client will try again was asked, so that no busy budget is told of', async () => {
+  const { ask, sold, sim } = await openDesk();
+  sim.faults.always('validate', { kind: 'rate-limited', retryAfter: 14 });
+  const reason = 'the marketplace was not available';
+  expect(await ask({ code: sold(0) })).toMatchObject({ verdict: 'unproven', reason });
+});
+
+it('the key is proven anew after a code without an answer in time, which is recorded', async () => {
+  const { ask, sold, sim } = await openDesk();
+  await ask({ code: sold(0) });
+  sim.faults.next('validate', { kind: 'stall', ms: 60_000 });
+  expect(await ask({ code: sold(1) })).toMatchObject({ verdict: 'unproven' });
+  const checks = await mirror().rows(`SELECT FROM mirror.code_checks WHERE reason = 'unavailable'`);
+  expect(checks).toHaveLength(1);
+  const before = sim.requestCount;
+  expect(await ask({ code: sold(2) })).toMatchObject({ verdict: 'valid' });
+  expect(sim.requestCount - before).toBe(3);
 });
 
 it('other work used the budget if the marketplace was never asked, and no check is recorded', async () => {

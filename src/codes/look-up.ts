@@ -410,6 +410,8 @@ function resultWithout(reason: UnprovenReason, at: number): CodeResult {
 function faultIn({ hold, findsEverything }: Memory): readonly [UnprovenReason, number | null] {
   if (findsEverything) return ['finds-everything', null];
   const reason = hold?.stop.reason ?? 'unavailable';
+  // Only a person can change that.
+  if (reason === 'refused' || reason === 'another-account') return [reason, null];
   return [reason === 'challenge' ? 'unavailable' : reason, hold?.until ?? null];
 }
 

@@ -252,6 +252,15 @@ describe('without an answer of the marketplace', () => {
     });
   });
 
+  it('no time to ask again is told of a key that is refused, because it stays so until somebody acts', async () => {
+    const { ask, sold, sim } = await openDesk();
+    const body = JSON.stringify({ status: 'error', msg: 'Unauthenticated.' });
+    sim.faults.always('validate', { kind: 'reply', status: 401, body });
+    const answered = await ask({ code: sold(4) });
+    expect(answered).toMatchObject({ verdict: 'unproven', again_after: null });
+    expect(answered.reason).toMatch(/refused the API key/);
+  });
+
   it('a code that was asked about has a check that says so, and its calls are counted', async () => {
     const { ask, sold, sim } = await openDesk();
     await ask({ code: sold(1) });

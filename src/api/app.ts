@@ -5,7 +5,7 @@ import {
   lookUpStored,
   MOST_SELLERS,
   type LookUp,
-  type LookUpDesk,
+  type SellerLookUps,
   type MaxAge,
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
@@ -28,7 +28,7 @@ import { Callers, type Caller, type Scope } from '../service/tokens-store.js';
 /** A seller whose codes can be looked up. */
 export interface ApiSeller {
   readonly sellerId: string;
-  readonly desk: Pick<LookUpDesk, 'ask'>;
+  readonly lookUps: Pick<SellerLookUps, 'ask'>;
   /** Host of the marketplace. Its sellers share a request budget. */
   readonly host: string;
   /** Calls a minute that look-ups at this host may make; Infinity: no limit. */
@@ -382,7 +382,7 @@ class LookUps {
         ofToken.charge(-1);
         return answer;
       }
-      const lookUp = await seller.desk.ask(code, stored, {
+      const lookUp = await seller.lookUps.ask(code, stored, {
         onCalls: (calls) => all.settle(seller.sellerId, calls),
         onDenied,
       });

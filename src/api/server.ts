@@ -7,7 +7,7 @@ import type { Queues } from '../service/queue/queues.js';
 import { askForRuns } from '../service/ask.js';
 import { readBoard } from '../service/board.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
-import { LookUpDesk } from '../codes/look-up.js';
+import { SellerLookUps } from '../codes/look-up.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
 const API = { name: 'the API', setting: 'API_LISTEN' };
@@ -86,7 +86,7 @@ async function openSeller(
       const confirm = (auditId: bigint): Promise<void> => queues.addAudit(sellerId, auditId);
       const seller: ApiSeller = {
         sellerId,
-        desk: new LookUpDesk({ db, sellerId, marketplace, confirm, signal }),
+        lookUps: new SellerLookUps({ db, sellerId, marketplace, confirm, signal }),
         host: marketplace.host,
         callsPerMinute: callsAllowed(app.config)(sellerId),
       };

@@ -183,7 +183,7 @@ class Asker extends Caller implements Market {
 }
 
 /** Looks up codes of one seller. */
-export class LookUpDesk {
+export class SellerLookUps {
   readonly #deps: LookUpDeps;
   /** Null: the next caller waits until the key is proven. */
   #key: Key | null = null;

@@ -246,7 +246,8 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
       name: 'sync',
       label: 'Sync now',
       about: 'have a worker mirror its account and items',
-      isPossible: ({ configured }) => configured,
+      // Also of sellers that only a worker elsewhere has in its settings.
+      isPossible: () => true,
       async perform({ ask }, { sellerId }) {
         await ask(sellerId, { kind: 'sync' });
         return { text: `${sellerId} · asked for; a worker does it`, notice: 'queued' };

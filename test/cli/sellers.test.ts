@@ -87,7 +87,7 @@ it('sellers list shows those of the store and of the settings', async () => {
 });
 
 it('sellers are paused, resumed and asked for by command as on their page', async () => {
-  const { sim, env } = await twoCopies();
+  const { env } = await twoCopies();
   expect(await printed(['sellers', 'pause', 'first'], env)).toContain('schedules skip it');
   expect((await run(['sellers', 'pause', 'first'], env)).stderr).toMatch(/there is nothing to do/);
   expect(await printed(['sellers', 'show', 'first'], env)).toMatch(
@@ -97,15 +97,6 @@ it('sellers are paused, resumed and asked for by command as on their page', asyn
     /^\{"seller_id":"first"[^\n]*\n$/,
   );
   await printed(['sellers', 'resume', 'first'], env);
-  const gone = {
-    ...env,
-    SELLERS_FILE: '',
-    SELLER_NAME: 'other',
-    MARKETPLACE_URL: sim.url,
-    MARKETPLACE_API_KEY: KEY,
-  };
-  const unasked = await run(['sellers', 'sync', 'first'], gone);
-  expect(unasked.stderr, 'no worker has its key').toMatch(/there is nothing to do/);
   await mirror().rows(
     `INSERT INTO mirror.sellers (seller_id, marketplace)
        SELECT 'shop-' || n, 'm.example' FROM generate_series(1, 30) n`,

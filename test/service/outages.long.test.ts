@@ -47,7 +47,7 @@ describe.each(['PostgreSQL', 'Redis'])('an outage of the queue in %s', (backend)
       await untilRuns(mirror(), 'account succeeded', 'items succeeded', 'account succeeded');
       const of = (text: string) => lines.filter(({ message }) => message === text).length;
       expect(of('the queue is unavailable')).toBeLessThanOrEqual(1);
-      // Whoever uses it next says so: within half a minute, the check of what is due.
+      // The job that arrived shows it.
       await until(() => of('the queue is available again') === of('the queue is unavailable'));
       expect(inspect(lines, { depth: 9 })).not.toContain('quite-secret');
     },

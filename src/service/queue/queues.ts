@@ -194,7 +194,11 @@ export class Queues {
       ...options,
       ...this.#settings,
       queue,
-      handler,
+      handler: (task, context) => {
+        // A job arrived, so an outage is over, also if nobody adds one.
+        this.#outages.succeeded();
+        return handler(task, context);
+      },
       place: { connection, prefix: this.#prefix },
       factory,
       untilReady: () => this.#use(() => Promise.resolve()),

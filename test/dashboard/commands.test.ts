@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { folder, MAIN, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { closeDashboards, logIn, openDashboard, PASSWORD } from './dashboard.js';
+import { closeDashboards, enter, logIn, openDashboard, PASSWORD } from './dashboard.js';
 
 const mirror = useMirror();
 let env: Record<string, string>;
@@ -61,10 +61,10 @@ describe('seller-mirror users', () => {
     const added = await run(args, { ...env, DASHBOARD_URL: 'https://mirror.example' });
     expect(added.stderr).toMatch(/alice may log in as viewer, with this link/);
     const [, path = ''] = /^https:\/\/mirror\.example(\/login\?\S+)\n$/.exec(added.stdout) ?? [];
-    const { request } = await openDashboard(mirror());
-    const entered = await request(path);
+    const opened = await openDashboard(mirror());
+    const entered = await enter(opened, path);
     expect(entered.headers.get('location'), 'to choose a password').toBe('/users');
-    expect((await request(path)).status, 'once').toBe(410);
+    expect((await enter(opened, path)).status, 'once').toBe(410);
   });
 
   it.each([

@@ -27,6 +27,13 @@ export interface TestDashboard {
   close(): Promise<void>;
 }
 
+/** Presses the button of the page that the login link of an account opens. */
+export function enter({ request }: Pick<TestDashboard, 'request'>, path: string) {
+  const token = new URL(path, HOST).searchParams.get('token') ?? '';
+  const body = new URLSearchParams({ token });
+  return request('/login/link', { method: 'POST', headers: { origin: HOST }, body });
+}
+
 /** A logged-in user. */
 export interface Visitor {
   readonly cookie: string;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { run } from '../cli/support.js';
-import { HOST, logIn, PASSWORD, textOf, useDashboard } from './dashboard.js';
+import { enter, HOST, logIn, PASSWORD, textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
@@ -13,13 +13,6 @@ async function letIn(name = 'bob', role = 'viewer') {
   return { operator, reply, path, page };
 }
 
-/** Presses the button of the page that a login link opens. */
-async function enter(path: string) {
-  const token = new URL(path, HOST).searchParams.get('token') ?? '';
-  const body = new URLSearchParams({ token });
-  return dashboard().request('/login/link', { method: 'POST', headers: { origin: HOST }, body });
-}
-
 it('a login link lets a colleague in once, who then chooses a password', async () => {
   const { operator, path, page: shown } = await letIn();
   expect(shown).toMatch(/data-copy="[^"]+\/login\?token=[^"]+"[^]*data-share="/);
@@ -30,10 +23,10 @@ it('a login link lets a colleague in once, who then chooses a password', async (
     expect([opened.status, opened.headers.get('set-cookie')], reader).toEqual([200, null]);
     expect(await opened.text(), reader).toContain('>Log in as bob</button>');
   }
-  const entered = await enter(path);
+  const entered = await enter(dashboard(), path);
   expect(entered.headers.get('location')).toBe('/users');
   expect((await dashboard().request(path)).status).toBe(410);
-  expect((await enter(path)).status).toBe(410);
+  expect((await enter(dashboard(), path)).status).toBe(410);
   const bob = (cookie: string) => ({
     page: async (at: string) => (await dashboard().request(at, { headers: { cookie } })).text(),
     set: async (password: string, again = password) => {
@@ -70,12 +63,12 @@ it('a login link is stored only as a hash, logged without its token, and ends af
   const older = (interval: string) =>
     mirror().rows(`UPDATE mirror.login_links SET expires_at = expires_at - interval '${interval}'`);
   await older('23 hours');
-  expect((await enter(path)).status).toBe(303);
+  expect((await enter(dashboard(), path)).status).toBe(303);
   const again = await (await operator.post('/users/link', { name: 'bob', role: 'viewer' })).text();
   const [second = ''] = /\/login\?token=[\w-]+/.exec(again) ?? [];
   await older('25 hours');
   expect((await dashboard().request(second)).status).toBe(410);
-  expect((await enter(second)).status).toBe(410);
+  expect((await enter(dashboard(), second)).status).toBe(410);
   const last = await (await operator.post('/users/link', { name: 'bob', role: 'viewer' })).text();
   const [third = ''] = /\/login\?token=[\w-]+/.exec(last) ?? [];
   expect((await operator.post('/users/bob/remove')).status).toBe(303);

@@ -90,7 +90,7 @@ export async function makeReady(
 /** Whether a good look at the account speaks for a purchase that is found now. */
 function isVouched({ lookedAt }: Memory, { vouchMs, now }: Situation): boolean {
   // A clock that was set back makes a look no younger.
-  return lookedAt !== null && vouchMs > 0 && Math.abs(now() - lookedAt) < vouchMs;
+  return lookedAt !== null && Math.abs(now() - lookedAt) < vouchMs;
 }
 
 /**

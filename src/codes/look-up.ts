@@ -147,7 +147,7 @@ interface Key {
   readonly situation: Omit<Situation, 'market'>;
 }
 
-/** A question to the marketplace: what is known since, and what is to be recorded. */
+/** A question to the marketplace: what it showed, and what the store will keep of it. */
 interface Question {
   memory: Memory;
   readonly results: CodeResult[];

@@ -1,3 +1,4 @@
+import type { FC } from 'hono/jsx';
 import type { Dashboard, DashboardContext, DashboardParts } from './context.js';
 import {
   clientAddress,
@@ -105,22 +106,29 @@ function expiredLink(c: DashboardContext): Response {
   );
 }
 
+/** A page of somebody who is not logged in yet, with the program's name on top. */
+const LoginFrame: FC = ({ children }) => (
+  <Document title="Log in">
+    <main class="alone">
+      <h1>
+        <Mark /> seller-mirror
+      </h1>
+      {children}
+    </main>
+  </Document>
+);
+
 /** The page of an account's login link: its button logs in. */
 function linkPage(c: DashboardContext, name: string, token: string): Response {
   return respond(
     c,
-    <Document title="Log in">
-      <main class="alone">
-        <h1>
-          <Mark /> seller-mirror
-        </h1>
-        <form class="form" method="post" action="/login/link">
-          <input type="hidden" name="token" value={token} />
-          <button class="main">Log in as {name}</button>
-        </form>
-        <p class="muted">The link works once. You can choose a password afterwards.</p>
-      </main>
-    </Document>,
+    <LoginFrame>
+      <form class="form" method="post" action="/login/link">
+        <input type="hidden" name="token" value={token} />
+        <button class="main">Log in as {name}</button>
+      </form>
+      <p class="muted">The link works once. You can choose a password afterwards.</p>
+    </LoginFrame>,
   );
 }
 
@@ -131,46 +139,41 @@ function loginPage(
 ): Response {
   return respond(
     c,
-    <Document title="Log in">
-      <main class="alone">
-        <h1>
-          <Mark /> seller-mirror
-        </h1>
-        <form class="form" method="post" action="/login">
-          {error === undefined ? null : (
-            <p class="notice bad" role="alert">
-              {error}
-            </p>
-          )}
-          <input type="hidden" name="to" value={localPath(to)} />
-          <label>
-            Name
-            <input
-              name="name"
-              value={name}
-              autocomplete="username"
-              required
-              autofocus={name === undefined}
-            />
-          </label>
-          <label>
-            Password
-            <input
-              name="password"
-              type="password"
-              autocomplete="current-password"
-              required
-              autofocus={name !== undefined}
-            />
-          </label>
-          <button class="main">Log in</button>
-        </form>
-        <p class="muted">
-          No account? An operator can add one, and somebody who can run commands on the server can
-          make a login link.
-        </p>
-      </main>
-    </Document>,
+    <LoginFrame>
+      <form class="form" method="post" action="/login">
+        {error === undefined ? null : (
+          <p class="notice bad" role="alert">
+            {error}
+          </p>
+        )}
+        <input type="hidden" name="to" value={localPath(to)} />
+        <label>
+          Name
+          <input
+            name="name"
+            value={name}
+            autocomplete="username"
+            required
+            autofocus={name === undefined}
+          />
+        </label>
+        <label>
+          Password
+          <input
+            name="password"
+            type="password"
+            autocomplete="current-password"
+            required
+            autofocus={name !== undefined}
+          />
+        </label>
+        <button class="main">Log in</button>
+      </form>
+      <p class="muted">
+        No account? An operator can add one, and somebody who can run commands on the server can
+        make a login link.
+      </p>
+    </LoginFrame>,
     error === undefined ? 200 : 401,
   );
 }

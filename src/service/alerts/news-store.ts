@@ -28,9 +28,9 @@ export async function findNews(
       WHERE seller_id = ANY ($1) AND ${isNews('r.finished_at')}
         AND (r.state = 'held'
              OR r.state = 'failed' AND r.retry_at IS NULL AND r.problem_code IS DISTINCT FROM 'not-found'
-                -- A seller that was stopped has an alert of its own.
+                -- These stop the seller, which has an alert of its own; a command’s run stops nothing.
                 AND (r.problem_code NOT IN ('refused', 'account-changed', 'account-twice')
-                     OR s.parked_at IS NULL OR s.parked_code = $3))
+                     OR r.due_at IS NULL AND s.parked_at IS NULL))
      UNION ALL
      SELECT jsonb_build_object('kind', 'seller-parked', 'seller', seller_id,
                                'runId', (SELECT min(r.run_id)::text FROM mirror.runs r

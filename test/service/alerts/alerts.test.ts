@@ -235,6 +235,20 @@ describe('an alert', () => {
   });
 });
 
+describe('a seller that is stopped', () => {
+  it('has one alert, also while it is being stopped, and once a person has paused it', async () => {
+    const at = await world();
+    await CAUSES['refused']?.(at);
+    const look = async (): Promise<void> => await (await at.serve()).stop();
+    // The run has ended, and the seller is not stopped yet.
+    await mirror().rows('UPDATE mirror.sellers SET parked_at = NULL, parked_code = NULL');
+    await look();
+    await pause();
+    await look();
+    expect((await recorded()).map(({ type }) => type)).toEqual(['seller.parked']);
+  });
+});
+
 describe('a copy that is stale', () => {
   it('has one alert, dropped once it is fresh; none if it is paused', async () => {
     const at = await world(5, () => ({ status: 500 }));

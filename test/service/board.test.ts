@@ -6,6 +6,7 @@ import { folder, marketOf, printed, run, start } from '../cli/support.js';
 import { KEY } from '../support/mirror.js';
 import * as states from '../support/states.js';
 import { until } from '../support/until.js';
+import { dailyCron } from './support.js';
 
 const { mirror, dashboard } = useDashboard();
 const storeSeller = (...args: Tail<typeof states.storeSeller>) =>
@@ -351,7 +352,7 @@ describe('metrics', () => {
 
   it('count runs, items, calls and jobs of the process, and follow Prometheus’s naming', async () => {
     const { env } = await marketOf(mirror());
-    const service = await serve({ ...env, CATCH_UP: 'true', SYNC_CRON: '* * * * *' });
+    const service = await serve({ ...env, CATCH_UP: 'true', SYNC_CRON: dailyCron() });
     await until(async () =>
       (await service.metrics()).some((line) =>
         /^seller_mirror_runs_total.*"items".*"succeeded"\} 1/.test(line),

@@ -2,13 +2,23 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { defaultOf } from '../src/config/index.js';
 import { fillStore } from './reporting/data.js';
 import { Mirror } from './support/mirror.js';
+import { createTestDatabase, databaseAt, testServer } from './support/postgres.js';
 
 const example = (name: string): string =>
   readFileSync(new URL(`../examples/${name}`, import.meta.url), 'utf8');
+
+/** The SQL of a page, without the indent of a list. */
+function sqlOf(page: string, block: string): string {
+  const text = readFileSync(new URL(`../docs/${page}.md`, import.meta.url), 'utf8');
+  const [, sql = ''] = new RegExp(`^ *\`\`\`sql ${block}\\n([^]*?)^ *\`\`\``, 'm').exec(text) ?? [];
+  expect(sql, `docs/${page}.md has a block "sql ${block}"`).not.toBe('');
+  return sql;
+}
 
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 
@@ -93,5 +103,41 @@ describe('examples/grafana-dashboard.json', () => {
       Array.from({ length: h * w }, (_, n) => `${x + (n % w)},${y + Math.floor(n / w)}`),
     );
     expect(new Set(cells).size).toBe(cells.length);
+  });
+});
+
+describe('docs/shop.md', () => {
+  it('shows live items of the tables that a feed fills, which have the columns of the views', async () => {
+    const mirror = await Mirror.open();
+    onTestFinished(() => mirror.close());
+    await fillStore(mirror);
+    const shown = await mirror.rows(sqlOf('shop', 'shop').replace(' items ', ' reporting.items '));
+    const live = await mirror.rows(`SELECT FROM reporting.items WHERE state = 'live'`);
+    expect(shown.length).toBe(live.length);
+    expect(live.length).toBeGreaterThan(0);
+  });
+});
+
+describe('docs/uninstall.md', () => {
+  it('leaves nothing of the program in a database, and other tables as they are', async () => {
+    const database = await createTestDatabase();
+    onTestFinished(() => database.drop());
+    const name = new URL(database.url).pathname.slice(1);
+    const admin = new pg.Client(databaseAt(testServer.adminUrl, name));
+    await admin.connect();
+    onTestFinished(() => admin.end());
+    // Roles are the whole server's: another name than that of other tests.
+    const reader = `reader_of_${name}`;
+    await admin.query(`CREATE TABLE public.own (n int); CREATE ROLE ${reader};
+      GRANT USAGE ON SCHEMA reporting TO ${reader}`);
+    await admin.query(sqlOf('uninstall', 'uninstall'));
+    await admin.query(sqlOf('uninstall', 'uninstall-role').replaceAll('reporting_reader', reader));
+    const { rows } = await admin.query(
+      `SELECT nspname FROM pg_namespace WHERE nspname IN ('mirror', 'reporting', 'bullmq')
+       UNION ALL SELECT rolname FROM pg_roles WHERE rolname = $1
+       UNION ALL SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'`,
+      [reader],
+    );
+    expect(rows).toEqual([{ nspname: 'own' }]);
   });
 });

@@ -58,12 +58,19 @@ function looksLikePath(text: string): boolean {
 
 function parseCodes(args: readonly string[]): readonly string[] {
   const codes = args.map((text, index) => {
-    const read = readCell(text);
-    if ('code' in read) return read.code;
-    const subject = args.length === 1 ? 'the code' : `code ${index + 1}`;
-    throw usageError(`${subject} ${read.fault}`, EXAMPLE);
+    return codeIn(text, args.length === 1 ? 'the code' : `code ${index + 1}`);
   });
   return [...new Set(codes)];
+}
+
+/**
+ * The purchase code in an argument or an option.
+ * @throws {UserError} when there is none; it does not repeat the text, which may be a secret
+ */
+export function codeIn(text: string, what = 'the code'): string {
+  const read = readCell(text);
+  if ('code' in read) return read.code;
+  throw usageError(`${what} ${read.fault}`, EXAMPLE);
 }
 
 const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';

@@ -1,7 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
-import { readCell } from '../../marketplace/code.js';
 import { parseDuration } from '../../domain/moment.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/write-result.js';
 import type { RecordFacts } from '../../codes/evidence.js';
@@ -156,13 +155,6 @@ export function parseAge(text: string): number {
 /** Parses a wait, which tests give in milliseconds. */
 function parseWait(text: string): number {
   return /^\d{1,6}ms$/.test(text) ? Number(text.slice(0, -'ms'.length)) : parseAge(text);
-}
-
-/** Parses a purchase code. The error does not repeat the text, which may be a secret. */
-export function parsePurchaseCode(text: string): string {
-  const read = readCell(text);
-  if ('code' in read) return read.code;
-  throw new InvalidArgumentError(`It ${read.fault}.`);
 }
 
 export const parseAuditId = idParser(

@@ -13,13 +13,12 @@ import { answerFromChecks } from '../../codes/result.js';
 import { answerJson, answerLines } from '../codes/audit-view.js';
 import { beginRecheck, listOfCodes } from '../../codes/enter-list.js';
 import { assertKey, check, runAudit } from '../codes/check.js';
-import { type CheckInput, classifyArguments, readLists, STDIN } from '../codes/input.js';
+import { type CheckInput, classifyArguments, codeIn, readLists, STDIN } from '../codes/input.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
   parseAge,
   oneSeller,
-  parsePurchaseCode,
   type CheckOptions,
   VERDICT_OPTIONS,
   type ResultOptions,
@@ -66,11 +65,7 @@ export function add(program: Command): void {
     .option('--sheet <name>', 'the sheet of an Excel workbook, by name or number from 1')
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
     .option('--max-age <time>', 'reuse verdicts younger than this: 12h, 7d', parseAge)
-    .option(
-      '--known-valid <code>',
-      'a code that you know is valid, for a stronger proof',
-      parsePurchaseCode,
-    )
+    .option('--known-valid <code>', 'a code that you know is valid, for a stronger proof')
     .option('--yes', 'check lists even if most lines do not look like codes')
     .addOption(dryRun.conflicts(['detach', 'out']));
   describeCommand(command, {
@@ -89,12 +84,12 @@ export function add(program: Command): void {
     more: VERDICT_EXIT_CODES,
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'listSeller'],
   }).action(action(checkCodes));
-  describeCommand(codes.command('show').argument('<code>', 'the code', parsePurchaseCode), {
+  describeCommand(codes.command('show').argument('<code>', 'the code'), {
     summary: 'show what is known about a code, without a request to the marketplace',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
   }).action(appAction('store', showCode));
-  describeCommand(codes.command('erase').argument('<code>', 'the code', parsePurchaseCode), {
+  describeCommand(codes.command('erase').argument('<code>', 'the code'), {
     summary: 'erase a code’s text and the own columns of its lines, for a customer who asks',
     about:
       'Erases the text of a code, in every spelling, and the own columns of the lines of lists that have it, in the store; workbooks with it are deleted. Verdicts, prices and dates stay, so that sums stay right. Nothing can bring the text back but a backup or a list.',
@@ -129,14 +124,11 @@ const SHOWN_CHECKS = 50;
 /** Prints what is known about a code, and its checks. Makes no request to the marketplace. */
 async function showCode(
   app: App,
-  code: string,
+  text: string,
   { seller, json }: CommonOptions,
 ): Promise<ExitCode> {
   const { db, config } = app;
-  refuseKeys(
-    [code],
-    config.sellers.map(({ key }) => key),
-  );
+  const code = storedCode(text, app);
   await assertSeller(app, seller);
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = await readCodeState(db, sellerId, code);
@@ -165,12 +157,18 @@ async function showCode(
   return EXIT.done;
 }
 
-/** Erases a code of one seller, or of all that have it. */
-async function erase(app: App, code: string, options: CommonOptions): Promise<void> {
+/** The code in an argument. @throws {UserError} for a secret, or what is no code */
+function storedCode(text: string, { config }: App): string {
   refuseKeys(
-    [code],
-    app.config.sellers.map(({ key }) => key),
+    [text],
+    config.sellers.map(({ key }) => key),
   );
+  return codeIn(text);
+}
+
+/** Erases a code of one seller, or of all that have it. */
+async function erase(app: App, text: string, options: CommonOptions): Promise<void> {
+  const code = storedCode(text, app);
   await assertSeller(app, options.seller);
   const stored = (await readSellerStatuses(app.db)).map(({ sellerId }) => sellerId);
   const erased: Erased[] = [];
@@ -207,6 +205,8 @@ async function checkCodes(
 ): Promise<ExitCode> {
   const keys = configuredKeys();
   refuseKeys([...words, options.knownValid ?? ''], keys);
+  const { knownValid: known } = options;
+  const knownValid = known === undefined ? known : codeIn(known, 'the code of --known-valid');
   checkConditions(options);
   const input = classifyArguments(words);
   const destination = resultDestination(options);
@@ -225,7 +225,8 @@ async function checkCodes(
   const usesStdin = !areArguments && input.paths.includes(STDIN);
   return withApp('codes check', 'sellers', signal, (app) => {
     const sellers = chosenSellers(app.config, options.seller);
-    return check(app, sellers, lists, { ...options, areArguments, usesStdin, destination });
+    const how = { ...options, ...withoutUndefined({ knownValid }) };
+    return check(app, sellers, lists, { ...how, areArguments, usesStdin, destination });
   });
 }
 

@@ -58,28 +58,3 @@ it('a cell with two codes is judged by neither, and a note is no code, but is as
     ['valid', 'the marketplace answered with the purchase'],
   ]);
 });
-
-it('a token of the look-up API is neither sent nor stored, wherever it is given as a code', async () => {
-  const sim = await codesMarket(mirror());
-  const env = settings(mirror().databaseUrl, sim.url);
-  const added = await run(['tokens', 'add', 'shop'], env);
-  const token = /smt_[\w-]+/.exec(added.stdout)?.[0] ?? '';
-  expect(token).not.toBe('');
-  const given = await run(['codes', 'check', token], env);
-  expect(given).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('look-up token was given'),
-  });
-  const known = await run(['codes', 'check', 'abc-1', '--known-valid', token], env);
-  expect(known).toMatchObject({ code: 2, stderr: expect.stringContaining('is a look-up token') });
-  const [, good = ''] = codesOf(sim, 2);
-  const result = await resultOf(env, ['code,note', `${good},x`, `${token},x`, `${good},${token}`]);
-  expect(result.map(([verdict]) => verdict)).toEqual(['valid', 'rejected', 'valid']);
-  expect(JSON.stringify(sim.log)).not.toContain(token);
-  const stored = await mirror().rows<{ text: string }>(
-    `SELECT columns::text || coalesce(rejected, '') AS text FROM mirror.audit_entries
-      UNION ALL SELECT code FROM mirror.purchase_codes`,
-  );
-  expect(stored.length).toBeGreaterThan(3);
-  expect(JSON.stringify(stored)).not.toContain('smt_');
-});

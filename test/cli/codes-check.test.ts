@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { startJobs, useServices } from '../service/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import {
@@ -12,11 +13,11 @@ import {
   isValid,
   run,
   settings,
-  start,
   twoSellers,
 } from './support.js';
 
 const mirror = useMirror();
+useServices();
 
 const count = async (table: string): Promise<number> => {
   const [row] = await mirror().rows<{ number: string }>(`SELECT count(*) AS number FROM ${table}`);
@@ -36,43 +37,35 @@ const check = (
 ) => run(['codes', 'check', ...args], env, how);
 
 describe('codes check --fail-on', () => {
-  it('exits with 5 if any code is invalid, for codes, lists and resumed audits', async () => {
-    const { sim, env } = await market();
-    const [refunded = '', good = ''] = codesOf(sim, 2);
-    const ends = async (...args: string[]): Promise<number | null> => (await check(args, env)).code;
-    expect(await ends(good, '--fail-on', 'invalid')).toBe(0);
-    expect(await ends(good, refunded)).toBe(0);
-    expect(await ends(good, refunded, '--fail-on', 'invalid')).toBe(5);
-    const list = fileWith(`code\n${good}\n${refunded}`);
-    expect(await ends(list, '--fail-on', 'invalid', '--json')).toBe(5);
-    expect(await ends(fileWith(`code\n${good}`), '--fail-on', 'invalid')).toBe(0);
-    const [last] = await mirror().rows<{ id: string }>(
-      `SELECT max(audit_id) AS id FROM mirror.audits WHERE invalid > 0`,
-    );
-    const resume = ['audits', 'resume', last?.id ?? '', '--fail-on', 'invalid'];
-    expect((await run(resume, env)).code).toBe(5);
-  });
-
-  it('exits with 5 if support is over, or the code is for another item, for codes and lists', async () => {
+  it('exits with 5 if support is over, or a code is invalid or for another item: codes, lists and resumed audits', async () => {
     const { sim, env } = await market();
     const { purchases, catalogue } = sim.seller(KEY);
-    const [, expired = '', active = ''] = codesOf(sim, 3);
+    const [refunded = '', expired = '', active = ''] = codesOf(sim, 3);
     purchases.change(expired, { supportedUntil: '2020-01-01T00:00:00Z' });
     purchases.change(active, { supportedUntil: '2099-01-01T00:00:00Z' });
     const item = String(purchases.find(active, catalogue)?.itemId);
-    for (const of of [(code: string) => code, (code: string) => fileWith(`code\n${code}`)]) {
-      const ends = async (code: string, ...args: string[]): Promise<number | null> =>
-        (await check([of(code), ...args], env)).code;
-      expect(await ends(expired, '--fail-on', 'invalid')).toBe(0);
-      expect(await ends(expired, '--fail-on', 'invalid,expired')).toBe(5);
-      expect(await ends(active, '--fail-on', 'invalid, expired')).toBe(0);
-      expect(await ends(active, '--fail-on', 'other-item', '--item', item)).toBe(0);
-      expect(await ends(active, '--fail-on', 'other-item', '--item', '1')).toBe(5);
+    const list = (...codes: string[]): string => fileWith(['code', ...codes].join('\n'));
+    const cases: readonly (readonly [number, ...string[]])[] = [
+      [0, active, refunded, expired],
+      [5, active, refunded, '--fail-on', 'invalid'],
+      [0, expired, '--fail-on', 'invalid'],
+      [5, expired, '--fail-on', 'invalid,expired'],
+      [0, active, '--fail-on', 'invalid, expired'],
+      [0, active, '--fail-on', 'other-item', '--item', item],
+      [5, active, '--fail-on', 'other-item', '--item', '1'],
+      [5, list(expired), '--fail-on', 'invalid,expired'],
+      [5, list(active), '--fail-on', 'other-item', '--item', '1'],
+      [0, list(active), '--fail-on', 'invalid'],
+      [5, list(active, refunded), '--fail-on', 'invalid', '--json'],
+    ];
+    for (const [code, ...args] of cases) {
+      expect((await check([...args, '--max-age', '1h'], env)).code, args.join(' ')).toBe(code);
     }
-    const other = await check([active, '--item', '1'], env);
-    expect(other.stdout).toContain('this is not item 1');
-    expect(other.code).toBe(0);
-    const json = await check([active, '--item', '1', '--json'], env);
+    const resume = ['audits', 'resume', await mirror().newestAudit(), '--fail-on', 'invalid'];
+    expect((await run(resume, env)).code).toBe(5);
+    const other = [active, '--item', '1', '--max-age', '1h'];
+    expect((await check(other, env)).stdout).toContain('this is not item 1');
+    const json = await check([...other, '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject([{ item_matches: false }]);
   });
 
@@ -81,30 +74,13 @@ describe('codes check --fail-on', () => {
     const { stdout, code } = await check(['--fail-on', 'invalid', '--', '-h'], env);
     expect(stdout).toContain('✗ -h · invalid');
     expect(code).toBe(5);
-    const documents = [
-      '../../README.md',
-      '../../docs/audits.md',
-      '../../src/cli/commands/codes.ts',
-    ];
-    for (const name of documents) {
-      const text = readFileSync(new URL(name, import.meta.url), 'utf8');
+    for (const name of ['README.md', 'docs/audits.md', 'src/cli/commands/codes.ts']) {
+      const text = readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
       expect(text, name).toMatch(
         /codes check --fail-on invalid,expired(?:,other-item --item 4711)? -- "\$CODE"/,
       );
       expect(text, name).not.toContain('check "$CODE"');
     }
-  });
-
-  it.each([
-    [['--fail-on', 'inalid'], /"inalid" is no condition\. The conditions are invalid, unproven/],
-    [['--fail-on', 'other-item'], /--fail-on other-item needs --item/],
-    [['--item', 'Flat Theme'], /Items are numbered/],
-    [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],
-    [['--fail-on', 'invalid', '--dry-run'], /cannot be used with .*--dry-run/],
-  ])('can’t be combined with options that make it useless: %j', async (args, why) => {
-    const { code, stderr } = await check(['some-code', ...args], {});
-    expect(stderr).toMatch(why);
-    expect(code).toBe(2);
   });
 });
 
@@ -170,57 +146,66 @@ describe('codes check of a list', () => {
     expect(given.stdout).not.toContain('account details alone');
   });
 
-  it('checks no code if the marketplace denies the code that is said to be valid', async () => {
+  it('asks first for the code that is said to be valid: none is checked if it is denied, or the key opens no account', async () => {
     const { sim, env } = await market();
-    const [refunded = '', good = ''] = codesOf(sim, 2);
-    const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
-    for (const what of [[list], [good], ['made-up-1', '--json']]) {
+    const [refunded = '', good = '', other = ''] = codesOf(sim, 3);
+    for (const what of [[fileWith('code\nmade-up-1\nmade-up-2')], [good, '--json']]) {
       const before = validatedCodes(sim).length;
-      const args = ['codes', 'check', ...what, '--known-valid', refunded];
-      const { code, stdout, stderr } = await run(args, env);
+      const { code, stdout, stderr } = await check([...what, '--known-valid', refunded], env);
       const masked = `${refunded.slice(0, 4)}…`;
       expect(stderr).toContain(
         `error: the marketplace denies ${masked}, the code that you know is valid: no code was checked\n  → is it mistyped, or no longer valid?`,
       );
       expect(stdout + stderr).not.toContain(refunded);
-      expect(stdout).toBe('');
-      expect(code).toBe(1);
+      expect([code, stdout]).toEqual([1, '']);
       expect(validatedCodes(sim).slice(before)).toEqual([refunded]);
     }
     expect(await count('mirror.audits')).toBe(0);
-  });
 
-  it('blames the key, not the known valid code, if the key opens no account', async () => {
-    const { sim, env } = await market();
-    const [, canary = '', good = ''] = codesOf(sim, 3);
+    sim.faults.next('validate', { kind: 'server-error' });
+    const failed = await check([fileWith(good, 'txt'), '--known-valid', other], env);
+    expect(failed.code, `no answer is no denial: ${failed.stderr}`).toBe(0);
+
+    const before = validatedCodes(sim).length;
     sim.faults.always('account', { kind: 'key-refused' });
     const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
     sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
-    const { code, stderr } = await check([good, '--known-valid', canary], env);
-    expect(validatedCodes(sim), 'no code is asked').toEqual([]);
-    expect(stderr).toMatch(/error: .*refused the API key/);
+    const { code, stderr } = await check([good, '--known-valid', other], env);
+    expect(validatedCodes(sim).length, 'no code is asked').toBe(before);
+    expect(stderr, 'the key is blamed, not the code').toMatch(/error: .*refused the API key/);
     expect(code).toBe(1);
   });
 
-  it('continues if the request for the known valid code fails', async () => {
-    const { sim, env } = await market();
-    const [, canary = '', good = ''] = codesOf(sim, 3);
-    sim.faults.next('validate', { kind: 'server-error' });
-    const { code, stderr } = await check([fileWith(good, 'txt'), '--known-valid', canary], env);
-    expect(code, stderr).toBe(0);
-  });
-
-  it('reuses recent verdicts across lists with --max-age', async () => {
+  it('reuses recent verdicts across lists with --max-age; without other codes it needs neither key nor marketplace', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 30);
-    const first = fileWith(codes.slice(0, 20).join('\n'), 'txt');
-    const second = fileWith(codes.join('\n'), 'txt');
-    expect((await check([first], env)).code).toBe(0);
-    const [before, asked] = [sim.log.length, validatedCodes(sim).length];
-    const dry = await check([second, '--max-age', '7d', '--dry-run'], env);
+    const settled = fileWith(codes.slice(0, 20).join('\n'), 'txt');
+    const list = fileWith(codes.join('\n'), 'txt');
+    expect((await check([settled], env)).code).toBe(0);
+    const [calls, audits] = [sim.log.length, await count('mirror.audits')];
+    const wrong = { ...env, MARKETPLACE_API_KEY: 'a wrong key' };
+    const out = freePath('csv');
+    for (const [settings, more] of [
+      [wrong, ['--known-valid', codes[1] ?? '']],
+      [{ ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' }, []],
+    ] as const) {
+      const args = [settled, '--max-age', '1h', '--out', out, ...more];
+      const { code, stderr } = await check(args, settings);
+      expect(code, stderr).toBe(0);
+      expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(21);
+    }
+    const dry = await check([list, '--max-age', '7d', '--dry-run'], env);
     expect(dry.stderr).toContain('10 codes to check, 20 checked recently enough');
-    expect(sim.log.length).toBe(before);
-    const again = await check([second, '--max-age', '7d', '--json'], env);
+    expect(sim.log.length).toBe(calls);
+
+    const before = validatedCodes(sim).length;
+    const refused = await check([list, '--max-age', '1h'], wrong);
+    expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was checked\n/);
+    expect(refused.code).toBe(1);
+    expect(await count('mirror.audits')).toBe(audits + 2);
+    expect(validatedCodes(sim).length).toBe(before);
+
+    const again = await check([list, '--max-age', '7d', '--json'], env);
     expect(again.code).toBe(0);
     expect(JSON.parse(again.stdout)).toMatchObject({
       audit: { state: 'finished', codes: 30, reused: 20, pending: 0 },
@@ -228,40 +213,11 @@ describe('codes check of a list', () => {
       out: null,
     });
     const known = validatedCodes(sim)
-      .slice(asked)
+      .slice(before)
       .filter((code) => codes.slice(0, 20).includes(code));
     // Only as proofs of the key.
     expect(new Set(known).size).toBeLessThanOrEqual(3);
     expect(known.length).toBeLessThanOrEqual(5);
-  });
-
-  it('needs neither key nor marketplace if every verdict is reused; else checks the key before it creates an audit', async () => {
-    const { sim, env } = await market();
-    const [canary = '', ...codes] = codesOf(sim, 5);
-    const list = fileWith(codes.join('\n'), 'txt');
-    expect((await check([list], env)).code).toBe(0);
-    const before = sim.log.length;
-    const wrong = { ...env, MARKETPLACE_API_KEY: 'a wrong key' };
-    const nowhere = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
-    for (const [settled, more] of [
-      [wrong, ['--known-valid', canary]],
-      [nowhere, []],
-    ] as const) {
-      const out = freePath('csv');
-      const args = ['codes', 'check', list, '--max-age', '1h', '--out', out, ...more];
-      const { code, stderr } = await run(args, settled);
-      expect(code, stderr).toBe(0);
-      expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(5);
-    }
-    expect(sim.log.length).toBe(before);
-
-    const audits = await count('mirror.audits');
-    const another = fileWith([...codes, 'made-up-1'].join('\n'), 'txt');
-    const refused = await check([another, '--max-age', '1h'], wrong);
-    expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was checked\n/);
-    expect(refused.code).toBe(1);
-    expect(await count('mirror.audits')).toBe(audits);
-    expect(validatedCodes(sim)).not.toContain('made-up-1');
   });
 
   it('with --dry-run prints the cost, makes no request and stores nothing', async () => {
@@ -284,6 +240,14 @@ describe('codes check of a list', () => {
       },
       rejected: [],
     });
+    const given = await check([...codesOf(sim, 2), '--dry-run'], env);
+    expect(given.stderr).toMatch(/^2 lines: 2 codes to check\n/m);
+    expect(given.stderr, 'how arguments are read is plain').not.toMatch(/arguments|json|encoding/);
+    const typed = await check(['-', '--dry-run'], env, { stdin: 'ab-1', terminal: ['stdin'] });
+    expect(typed.stderr).toMatch(
+      /^reading codes from the terminal, one per line; end with Ctrl-D\nstdin:\n/,
+    );
+    expect((await check(['-', '--dry-run'], env, { stdin: 'ab-1' })).stderr).toMatch(/^stdin:\n/);
     expect(sim.log).toEqual([]);
     for (const table of ['audits', 'audit_entries', 'purchase_codes', 'sellers']) {
       expect(await count(`mirror.${table}`), table).toBe(0);
@@ -308,99 +272,59 @@ describe('codes check of a list', () => {
     expect(stderr).toMatch(/✓ audit \d+ · main · stdin · 10 valid · 2 invalid\n/);
   });
 
-  it('on a terminal, says that it reads codes from there', async () => {
-    const { sim, env } = await market();
-    const stdin = codesOf(sim, 2).join('\n');
-    const args = ['codes', 'check', '-', '--dry-run'];
-    const typed = await run(args, env, { stdin, terminal: ['stdin'] });
-    expect(typed.stderr).toMatch(
-      /^reading codes from the terminal, one per line; end with Ctrl-D\nstdin:\n/,
-    );
-    expect(typed.code).toBe(0);
-    expect((await run(args, env, { stdin })).stderr).toMatch(/^stdin:\n/);
-  });
-
   it('leaves the work to other processes with --detach, and then only watches them', async () => {
-    const { sim, env } = await market({ HEALTH_LISTEN: 'off', REQUESTS_PER_MINUTE: '600' });
-    const list = fileWith(['code', ...codesOf(sim, 50)].join('\n'));
+    const { sim, env } = await market({ REQUESTS_PER_MINUTE: '1200' });
+    const list = fileWith(['code', ...codesOf(sim, 40)].join('\n'));
     const left = await check([list, '--detach'], env);
     expect(left.code).toBe(0);
     const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
     expect(left.stdout).toContain(`audits resume ${id}`);
     expect(validatedCodes(sim)).toEqual([]);
 
-    const worker = start(['worker'], env);
+    const more = { REQUESTS_PER_MINUTE: '1200' };
+    const worker = await startJobs(mirror(), sim.url, more, { scheduler: false });
     await until(() => validatedCodes(sim).length > 0);
     const out = freePath('csv');
     const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
     expect(watched.stderr).toContain('Another process works on this audit; this one only watches.');
-    expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(51);
-    expect(validatedCodes(sim).length).toBeLessThan(80);
-    worker.process.kill('SIGTERM');
-    expect((await worker.ended).code).toBe(0);
-    expect(await count('mirror.processes')).toBe(0);
+    expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(41);
+    expect(validatedCodes(sim).length).toBeLessThan(70);
+    await worker.stop();
   });
 });
 
 describe('codes check of a code', () => {
-  it('prints purchase and proof, and exits with 0 also for invalid codes', async () => {
+  it('prints purchase and proof, asks a denied code again seconds later, and can be shown afterwards without a request', async () => {
     const { sim, env } = await market();
-    const [refunded = '', good = ''] = codesOf(sim, 2);
-    const { code, stdout } = await check([good, refunded], env);
-    expect(code).toBe(0);
+    const [refunded = '', good = '', other = ''] = codesOf(sim, 3);
+    const timesAsked = (code: string): number =>
+      validatedCodes(sim).filter((asked) => asked === code).length;
+    const { code, stdout } = await check([good, refunded, other, '--confirm-after', '1s'], env);
+    expect(code, 'also for invalid codes').toBe(0);
     expect(stdout).toMatch(
       new RegExp(`^✓ ${good} · valid\n {2}licence .*\n {2}item +\\d+ · .*\n {2}price .* USD\n`),
     );
     expect(stdout).toContain('proof       the marketplace answered with the purchase');
-    expect(stdout).toMatch(
-      new RegExp(
-        `\n\n✗ ${refunded} · invalid\n {2}proof +denied at .*Z and again at .*Z; your API key was tested .* \\(404 `,
-      ),
-    );
-    const json = await check([good, '--max-age', '1h', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject([
-      { code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' },
-    ]);
-    expect(validatedCodes(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(4);
-  });
-
-  it('checks a denied code again, seconds later, before it is invalid', async () => {
-    const { sim, env } = await market();
-    const [refunded = '', good = ''] = codesOf(sim, 2);
-    const { stdout } = await check([good, refunded, '--confirm-after', '2s'], env);
-    expect(stdout).toContain(`✗ ${refunded} · invalid`);
     const [, evidence = 'no evidence'] =
-      /proof +(denied at \S+ \S+Z and again at \S+Z; your API key was tested before and after \(\S+Z, \S+Z\)) \(404 /.exec(
+      /invalid\n {2}proof +(denied at \S+ \S+Z and again at \S+Z; your API key was tested before and after \(\S+Z, \S+Z\)) \(404 /.exec(
         stdout,
       ) ?? [];
-    const again = [
-      ['codes', 'show', refunded],
-      ['codes', 'show', refunded, '--json'],
-      // Reuses the first answer.
-      ['codes', 'check', refunded, '--max-age', '1h', '--json'],
-    ];
-    for (const one of again) expect((await run(one, env)).stdout).toContain(evidence);
-    const shown = await run(['codes', 'show', refunded], env);
-    expect(shown.stdout, 'denials are part of the proof').not.toContain('unproven');
-    expect(shown.stdout.match(/ (?:denied|invalid) +404 /g)).toHaveLength(2);
-    const asked = sim.log.filter(({ parameters }) => parameters['purchase_code'] === refunded);
+    expect(stdout).toContain(`\n\n✗ ${refunded} · invalid\n`);
     // Once in the first pass, and three times in its window, as few purchases are known.
-    expect(asked.length).toBe(4);
-  });
+    expect(timesAsked(refunded)).toBe(4);
+    expect(timesAsked(good)).toBeLessThanOrEqual(4);
+    const reused = await check([good, refunded, '--max-age', '1h', '--json'], env);
+    expect(JSON.parse(reused.stdout)).toMatchObject([
+      { code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' },
+      { code: refunded, evidence },
+    ]);
+    expect((await run(['codes', 'show', refunded, '--json'], env)).stdout).toContain(evidence);
+    const denied = await run(['codes', 'show', refunded], env);
+    expect(denied.stdout).toContain(evidence);
+    expect(denied.stdout, 'denials are part of the proof').not.toContain('unproven');
+    expect(denied.stdout.match(/ (?:denied|invalid) +404 /g)).toHaveLength(2);
 
-  it('prints nothing about how arguments are read', async () => {
-    const { sim, env } = await market();
-    const codes = codesOf(sim, 2);
-    const { stderr } = await check([...codes, '--dry-run'], env);
-    expect(stderr).toMatch(/^2 lines: 2 codes to check\n/m);
-    expect(stderr).not.toMatch(/arguments|json|encoding/);
-  });
-
-  it('can be shown afterwards with all its checks, without a request', async () => {
-    const { sim, env } = await market();
-    const [, good = '', canary = ''] = codesOf(sim, 3);
-    await check([good, canary], env);
     sim.seller(KEY).purchases.setState(good, 'refunded');
     await check([good], env);
     const before = sim.log.length;
@@ -453,7 +377,7 @@ describe('a list that does not look like codes', () => {
   const PROSE = 'Dear customer\nthank you for your order\nyours sincerely\n';
   const terminal = ['stdin', 'stderr'] as const;
 
-  it('is refused in scripts with some of its lines, unless --yes; a dry run only warns', async () => {
+  it('is refused with some of its lines, unless --yes or somebody confirms it; a dry run only warns', async () => {
     const { sim, env } = await market();
     const list = fileWith(PROSE, 'txt');
     const warning =
@@ -471,150 +395,132 @@ describe('a list that does not look like codes', () => {
     const dry = await check([list, '--dry-run'], env);
     expect(dry.stderr).toMatch(warning);
     expect(dry.code).toBe(0);
+    for (const stdin of ['n\n', '']) {
+      const asked = await check([list], env, { stdin, terminal });
+      expect(asked.stderr).toContain('Check it anyway? [y/N] ');
+      expect(asked.code, stdin).toBe(2);
+    }
     expect(sim.log).toEqual([]);
-    const forced = await check([list, '--yes'], env);
+    const confirmed = await check([list], env, { stdin: 'y\n', terminal });
+    expect(confirmed.code, confirmed.stderr).toBe(0);
+    const forced = await check([list, '--yes', '--dry-run'], env);
     expect(forced.stderr).not.toMatch(warning);
-    expect(forced.code, forced.stderr).toBe(0);
-  });
-
-  it.each([
-    ['y\n', 0],
-    ['n\n', 2],
-    ['', 2],
-  ])('needs a confirmation on a terminal: %j exits with %i', async (stdin, expected) => {
-    const { sim, env } = await market();
-    const list = fileWith(PROSE, 'txt');
-    const { code, stderr } = await check([list], env, { stdin, terminal });
-    expect(stderr).toContain('Check it anyway? [y/N] ');
-    expect(code, stderr).toBe(expected);
-    expect(sim.log.length > 0).toBe(expected === 0);
   });
 
   it('is compared with the seller’s known codes; arguments are not', async () => {
     const { sim, env } = await market();
-    expect((await check([fileWith(codesOf(sim, 40).join('\n'))], env)).code).toBe(0);
+    expect((await check([fileWith(codesOf(sim, 25).join('\n'))], env)).code).toBe(0);
     const orders = ['order-100001', 'order-100002'];
     const list = await check([fileWith(orders.join('\n'))], env);
     expect(list.stderr).toMatch(
       /do not look like the known valid codes of main \(37 characters\):\n {4}line 1: ord… \(12 characters\)\n/,
     );
     expect(list.code).toBe(2);
-    expect((await check([...orders, '--out', freePath('csv')], env)).code).toBe(0);
+    expect((await check([...orders, '--dry-run'], env)).stderr).not.toContain('do not look like');
   });
 });
 
-describe('an API key in place of a code', () => {
-  it('is neither sent, stored, printed nor written, in any case and column', async () => {
-    const { sim, env } = await market();
+describe('an API key or a look-up token in place of a code', () => {
+  it('is neither sent, stored, printed nor written, in any case, column and seller’s list', async () => {
+    const sim = await codesMarket(mirror());
+    const other = 'another-key-0123456789';
+    const env = twoSellers(mirror().databaseUrl, sim.url, other);
     const [, good = ''] = codesOf(sim, 2);
+    const token = /smt_[\w-]+/.exec((await run(['tokens', 'add', 'shop'], env)).stdout)?.[0] ?? '';
+    const secrets = [KEY, token.toLowerCase(), other];
+    expect(token).not.toBe('');
     const rows = [`${good},${KEY}`, `${KEY},x`, ` ${KEY.toUpperCase()} ,y`];
-    const out = freePath('csv');
-    const args = [
-      'codes',
-      'check',
-      fileWith(['code,note', ...rows].join('\n')),
-      '--out',
-      out,
-      '--yes',
-    ];
-    const { code, stdout, stderr } = await run(args, env);
+    const others = [`${other},z`, `${token},x`, `${good},${token}`];
+    const [list, out] = [fileWith(['code,note', ...rows, ...others].join('\n')), freePath('csv')];
+    const args = [list, '--seller', 'first', '--out', out, '--yes'];
+    const { code, stdout, stderr } = await check(args, env);
     expect(code, stderr).toBe(0);
     expect(stderr).toContain(
       'line 3: the code is an API key or a look-up token, which is masked here',
     );
-    expect(cellsOf(readFileSync(out, 'utf8')).map((cells) => cells.slice(0, 3))).toEqual([
+    const result = readFileSync(out, 'utf8');
+    expect(cellsOf(result).map((cells) => cells.slice(0, 3))).toEqual([
       ['code', 'note', 'verdict'],
       [good, '[secret]', 'valid'],
       ['[secret]', 'x', 'rejected'],
       ['[secret]', 'y', 'rejected'],
+      ['[secret]', 'z', 'rejected'],
+      ['[secret]', 'x', 'rejected'],
+      [good, '[secret]', 'valid'],
     ]);
     const [kept] = await mirror().rows<{ text: string }>(
       `SELECT concat((SELECT json_agg(a) FROM mirror.audits a), (SELECT json_agg(e) FROM mirror.audit_entries e),
                      (SELECT json_agg(p) FROM mirror.purchase_codes p)) AS text`,
     );
-    for (const text of [stdout, stderr, readFileSync(out, 'utf8'), kept?.text ?? KEY]) {
-      expect(text.toLowerCase()).not.toContain(KEY);
+    for (const text of [stdout, stderr, result, kept?.text ?? KEY]) {
+      for (const secret of secrets) expect(text.toLowerCase()).not.toContain(secret);
     }
     // The first one is the negative control.
     expect(new Set(validatedCodes(sim).slice(1))).toEqual(new Set([good]));
-  });
 
-  it.each([
-    ['check', KEY],
-    ['check', `'${KEY.toUpperCase()}'`, '--out', 'result.csv'],
-    ['check', 'a-code', '--known-valid', KEY],
-    ['show', KEY],
-  ])('is refused as an argument: codes %s %s', async (...args) => {
-    const { sim, env } = await market();
-    const { code, stdout, stderr } = await run(['codes', ...args], env);
-    expect(stderr).toMatch(
-      /^error: an API key or a look-up token was given instead of a purchase code; .*\n {2}→ /,
-    );
-    expect((stdout + stderr).toLowerCase()).not.toContain(KEY);
-    expect(code).toBe(2);
-    expect(sim.log).toEqual([]);
-    expect(await count('mirror.audits')).toBe(0);
-  });
-
-  it('is refused if it belongs to another seller, too', async () => {
-    const sim = await codesMarket(mirror());
-    const other = 'another-key-0123456789';
-    const env = twoSellers(mirror().databaseUrl, sim.url, other);
-    const list = fileWith(`${codesOf(sim, 2)[1]}\n${other}\n`, 'txt');
-    const { code, stderr } = await check([list, '--seller', 'first'], env);
-    expect(code, stderr).toBe(0);
-    expect(stderr).toContain(
-      'line 2: the code is an API key or a look-up token, which is masked here',
-    );
-    expect(validatedCodes(sim)).not.toContain(other);
+    const [calls, audits] = [sim.log.length, await count('mirror.audits')];
+    for (const given of [
+      ['check', KEY, '--seller', 'first'],
+      ['check', `'${KEY.toUpperCase()}'`, '--out', 'result.csv'],
+      ['check', token],
+      ['check', 'a-code', '--seller', 'first', '--known-valid', token],
+      ['show', KEY],
+      ['show', token],
+      ['erase', token],
+    ]) {
+      const refused = await run(['codes', ...given], env);
+      expect(refused.stderr).toMatch(
+        /^error: an API key or a look-up token was given instead of a purchase code; .*\n {2}→ /,
+      );
+      for (const secret of secrets) {
+        expect((refused.stdout + refused.stderr).toLowerCase()).not.toContain(secret);
+      }
+      expect(refused.code).toBe(2);
+    }
+    expect([sim.log.length, await count('mirror.audits')]).toEqual([calls, audits]);
   });
 });
 
 describe('wrong usage of codes check', () => {
   const list = () => fileWith('code,name\nabc-1,Ada\n');
 
-  it.each([
-    [['custumers.csv'], /^error: there is no file "custumers.csv"\n {2}→ /],
-    [[], /^error: missing required argument 'codes'/],
-    [['abc', '--column', 'code'], /^error: --column goes with a list/],
-    [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
-    [
-      ['abc', '--out', 'result.xls'],
-      /^error: can’t tell the format from the file name "result.xls"\n {2}→ /,
-    ],
-    [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
-    [['abc', '--decimal-comma'], /^error: --decimal-comma needs --out\n {2}→ /],
-    [['abc', '--out', 'x.json', '--decimal-comma'], /for CSV, and this writes json\n {2}→ /],
-    [['abc', '--format', 'csv'], /^error: --format needs --out\n {2}→ /],
-    [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
-    [['abc', '--known-valid', ' '], /^error: option '--known-valid .* It is empty/],
-    [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],
-    [['abc'], /^error: MARKETPLACE_URL is not set/],
-  ])('exits with 2 and an error: %j', async (args, message) => {
-    const { code, stdout, stderr } = await check([...args], {});
-    expect(stderr).toMatch(message);
-    expect(stdout).toBe('');
-    expect(code).toBe(2);
-  });
-
-  it.each([
-    ['a missing column', () => [list(), '--column', 'codes'], /there is no column "codes"/],
-    [
-      'a result that would replace a folder',
-      () => {
-        const path = freePath('csv');
-        mkdirSync(path);
-        return [list(), '--out', path];
-      },
-      /is a folder/,
-    ],
-  ])('exits with 2 before any request: %s', async (_what, args, message) => {
+  it('exits with 2 and an error, before any request', async () => {
+    const folder = freePath('csv');
+    mkdirSync(folder);
     const { sim, env } = await market();
-    const { code, stdout, stderr } = await check([...args()], env);
-    expect(stderr).toMatch(message);
-    expect(stderr).toMatch(/\n {2}→ .*\n$/);
-    expect(stdout).toBe('');
-    expect(code).toBe(2);
+    const cases: readonly (readonly [RegExp, readonly string[], Record<string, string>?])[] = [
+      [/^error: there is no file "custumers.csv"\n {2}→ /, ['custumers.csv']],
+      [/^error: missing required argument 'codes'/, []],
+      [/^error: --column goes with a list/, ['abc', '--column', 'code']],
+      [/error: option '--max-age .* has no unit/, ['abc', '--max-age', '7']],
+      [
+        /can’t tell the format from the file name "result.xls"\n {2}→ /,
+        ['abc', '--out', 'result.xls'],
+      ],
+      [/^error: --json and --out - both write to stdout\n {2}→ /, ['abc', '--out', '-', '--json']],
+      [/^error: --decimal-comma needs --out\n {2}→ /, ['abc', '--decimal-comma']],
+      [/for CSV, and this writes json\n {2}→ /, ['abc', '--out', 'x.json', '--decimal-comma']],
+      [/^error: --format needs --out\n {2}→ /, ['abc', '--format', 'csv']],
+      [/^error: option '--dry-run' cannot be used with/, ['abc', '--detach', '--dry-run']],
+      [/cannot be used with .*--detach/, ['abc', '--fail-on', 'invalid', '--detach']],
+      [/cannot be used with .*--dry-run/, ['abc', '--fail-on', 'invalid', '--dry-run']],
+      [
+        /"inalid" is no condition\. The conditions are invalid, unproven/,
+        ['abc', '--fail-on', 'inalid'],
+      ],
+      [/--fail-on other-item needs --item/, ['abc', '--fail-on', 'other-item']],
+      [/Items are numbered/, ['abc', '--item', 'Flat Theme']],
+      [/^error: the code of --known-valid is empty/, ['abc', '--known-valid', ' ']],
+      [/there is no such folder\n {2}→ /, ['abc', '--out', '/no/such/folder/x.csv']],
+      [/^error: MARKETPLACE_URL is not set/, ['abc']],
+      [/there is no column "codes"\n {2}→ /, [list(), '--column', 'codes'], env],
+      [/is a folder.*\n {2}→ /, [list(), '--out', folder], env],
+    ];
+    for (const [message, args, settings = {}] of cases) {
+      const { code, stdout, stderr } = await check(args, settings);
+      expect(stderr).toMatch(message);
+      expect([code, stdout], args.join(' ')).toEqual([2, '']);
+    }
     expect(sim.log).toEqual([]);
   });
 

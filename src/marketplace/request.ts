@@ -6,6 +6,7 @@ import {
 } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
 import { VERSION } from '../version.js';
+import type { Endpoint } from './endpoints.js';
 import { MAX_TIMER_MS } from './reply.js';
 import {
   MarketplaceOptionsError,
@@ -119,8 +120,7 @@ const RANDOM_PARAMETER = '_';
 
 /** @param random value of the random parameter; null: the request goes without */
 export type BuildRequest = (
-  method: 'GET' | 'POST',
-  parameters: Readonly<Record<string, string>>,
+  endpoint: Pick<Endpoint, 'operation' | 'method' | 'parameters'>,
   random: string | null,
 ) => HttpRequest;
 
@@ -133,26 +133,38 @@ export function requestBuilder(
   { placement, keyHeader }: ParameterCarriage,
 ): BuildRequest {
   const keyParameter = keyHeader === null ? { api_key: key.reveal() } : {};
-  const bare = {
+  const keyed = {
     'user-agent': USER_AGENT,
     accept: 'application/json',
-    'accept-encoding': 'gzip, br',
     ...(keyHeader === null ? {} : { [keyHeader.toLowerCase()]: key.reveal() }),
   };
-  const form = { ...bare, 'content-type': 'application/x-www-form-urlencoded' };
-  const json = { ...bare, 'content-type': 'application/json' };
-  return (method, parameters, random) => {
+  return ({ operation, method, parameters }, random) => {
+    // A purchase fits into one packet: to compress it costs both sides more than it saves.
+    const bare = {
+      ...keyed,
+      'accept-encoding': operation === 'validate' ? 'identity' : 'gzip, br',
+    };
     const all = { ...parameters, ...keyParameter };
     // In the query, also of a POST: caches compare addresses, and seldom bodies.
     const mark: Record<string, string> = random === null ? {} : { [RANDOM_PARAMETER]: random };
     if (placement === 'json') {
-      return { method, query: queryOf(mark), headers: json, body: JSON.stringify(all) };
+      return {
+        method,
+        query: queryOf(mark),
+        headers: { ...bare, 'content-type': 'application/json' },
+        body: JSON.stringify(all),
+      };
     }
     if (method === 'GET' || placement === 'query') {
       return { method, query: queryOf({ ...all, ...mark }), headers: bare, body: null };
     }
     const body = new URLSearchParams(all).toString();
-    return { method, query: queryOf(mark), headers: form, body };
+    return {
+      method,
+      query: queryOf(mark),
+      headers: { ...bare, 'content-type': 'application/x-www-form-urlencoded' },
+      body,
+    };
   };
 }
 

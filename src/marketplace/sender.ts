@@ -110,7 +110,7 @@ export class RequestSender {
   async send(call: Call, random: string | null, watcher: Watcher): Promise<Answer | Failure> {
     const { endpoint, signal, deadline } = call;
     const { build, budget } = this.#options;
-    const request = build(endpoint.method, endpoint.parameters, random);
+    const request = build(endpoint, random);
     let url = new URL(`${this.#prefix}${endpoint.path}${this.#trailingSlash}`, this.#origin);
     const visited: string[] = [];
     const place = { isMine: false };

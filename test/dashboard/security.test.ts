@@ -11,7 +11,6 @@ import {
   loginLink,
   openDashboard,
   PASSWORD,
-  type TestDashboard,
   useDashboard,
 } from './dashboard.js';
 
@@ -27,61 +26,53 @@ const post = (
 ): Promise<Response> =>
   dashboard().request(path, { method: 'POST', headers: { origin: HOST, ...headers }, body });
 
-/** Rows of the action log, newest first. */
-const actions = () =>
-  mirror().rows('SELECT who, action, target, outcome FROM mirror.actions ORDER BY action_id DESC');
+const statusOf = async (path: string, headers?: Record<string, string>): Promise<number> =>
+  (await get(path, headers)).status;
 
-/** Text about one path or header each, so that a failure names it. */
+/** Words of a text: one path or header each, so that a failure names it. */
 const each = (text: string): string[] => text.trim().split(/\s+/);
 
-describe('a host', () => {
-  it.each([
+it('only names of this machine are its hosts, whatever headers say that any client can set', async () => {
+  for (const host of [
     ...each('localhost. localhost.evil.example localhost@evil.example localhost:evil 127.1'),
     ...each('2130706433 0x7f.0.0.1 0177.0.0.1 [::ffff:127.0.0.1] [::1 user@127.0.0.1 0.0.0.0'),
     ...each('127.0.0.1:8791/ evil.example evil.example:8791 127.0.0.1.evil.example 10.0.0.1'),
     ...['127.0.0.1:8791, evil.example', ''],
-  ])('%s is refused', async (host) => {
-    expect((await get('/login', { host })).status).toBe(421);
-  });
-
-  it.each(['localhost:8791', '127.0.0.1:8791', '[::1]:8791', 'LOCALHOST'])(
-    '%s is this machine, and accepted',
-    async (host) => {
-      expect((await get('/login', { host })).status).toBe(200);
-    },
-  );
-
-  it.each(each('x-forwarded-host x-host forwarded x-original-url x-rewrite-url'))(
-    'is not taken from the header %s, which any client can set',
-    async (header) => {
-      const forged = { host: 'evil.example', [header]: 'host=127.0.0.1:8791' };
-      expect((await get('/login', forged)).status).toBe(421);
-      const page = await (await get('/login', { [header]: '/runs' })).text();
-      expect(page).toContain('action="/login"');
-    },
-  );
+  ]) {
+    expect(await statusOf('/login', { host }), host).toBe(421);
+  }
+  for (const host of each('localhost:8791 127.0.0.1:8791 [::1]:8791 LOCALHOST')) {
+    expect(await statusOf('/login', { host }), host).toBe(200);
+  }
+  for (const name of each('x-forwarded-host x-host forwarded x-original-url x-rewrite-url')) {
+    const forged = { host: 'evil.example', [name]: 'host=127.0.0.1:8791' };
+    expect(await statusOf('/login', forged), name).toBe(421);
+    const page = await (await get('/login', { [name]: '/runs' })).text();
+    expect(page, name).toContain('action="/login"');
+  }
 });
 
 describe('without a session', () => {
-  it.each([
-    ...each('/ /runs /runs/1 /items /changes /changes.csv /sellers/main /system /audits /nothing'),
-    ...each('/audits/new /audits/1/result.csv /codes /codes/1 /reports /reports/price-moves.csv'),
-  ])('%s redirects to the login', async (path) => {
-    const reply = await get(path);
-    expect([reply.status, reply.headers.get('location')]).toEqual([
-      303,
-      expect.stringMatching(/^\/login/),
-    ]);
-  });
-
-  it.each([
-    ...each('//runs /./runs /login/../runs /login/%2e%2e/runs /assets/../runs /runs/ /%72uns'),
-    ...each('/login%2f..%2fruns /login;/runs /login/runs /assets/x/../../runs /RUNS /runs%00'),
-    ...each('/runs?x=/login /runs#/login /\\runs /.%2e/runs'),
-  ])('another spelling of a path shows nothing: %s', async (path) => {
-    const reply = await get(path);
-    expect([303, 401, 404, 421]).toContain(reply.status);
-    expect(await reply.text()).not.toContain('Log out');
+  it('every path leads to the login, and no other spelling of it shows anything', async () => {
+    for (const path of [
+      ...each(
+        '/ /runs /runs/1 /items /changes /changes.csv /sellers/main /system /audits /nothing',
+      ),
+      ...each('/audits/new /audits/1/result.csv /codes /codes/1 /reports /reports/price-moves.csv'),
+    ]) {
+      const reply = await get(path);
+      expect(reply.headers.get('location'), path).toMatch(/^\/login/);
+      expect(reply.status, path).toBe(303);
+    }
+    for (const path of [
+      ...each('//runs /./runs /login/../runs /login/%2e%2e/runs /assets/../runs /runs/ /%72uns'),
+      ...each('/login%2f..%2fruns /login;/runs /login/runs /assets/x/../../runs /RUNS /runs%00'),
+      ...each('/runs?x=/login /runs#/login /\\runs /.%2e/runs'),
+    ]) {
+      const reply = await get(path);
+      expect([303, 401, 404, 421], path).toContain(reply.status);
+      expect(await reply.text(), path).not.toContain('Log out');
+    }
   });
 
   it('a form gets a link to the login, which leads back to its page', async () => {
@@ -95,55 +86,49 @@ describe('without a session', () => {
   });
 });
 
-describe('a login link', () => {
-  it('works once, whatever was tried before: any web page can embed wrong ones', async () => {
-    const path = await loginLink(mirror());
-    // Messengers preview links with HEAD.
-    const preview = await dashboard().request(path, { method: 'HEAD' });
-    expect(preview.headers.get('set-cookie')).toBeNull();
-    for (let n = 0; n < 40; n++) expect((await get('/login?token=x')).status).toBe(410);
-    const first = await get(path);
-    expect([first.status, first.headers.get('location')]).toEqual([303, '/']);
-    const second = await get(path);
-    expect([second.status, second.headers.get('set-cookie')]).toEqual([410, null]);
-    // A page says who can help, and no command.
-    expect(await second.text()).toMatch(/somebody .* on the server/);
-  });
-
-  it.each([
+it('a login link works once and for ten minutes, whatever was tried before: any web page can embed wrong ones', async () => {
+  const path = await loginLink(mirror());
+  // Messengers preview links with HEAD.
+  const preview = await dashboard().request(path, { method: 'HEAD' });
+  expect(preview.headers.get('set-cookie')).toBeNull();
+  for (let n = 0; n < 40; n++) expect(await statusOf('/login?token=x')).toBe(410);
+  const first = await get(path);
+  expect([first.status, first.headers.get('location')]).toEqual([303, '/']);
+  const second = await get(path);
+  expect([second.status, second.headers.get('set-cookie')]).toEqual([410, null]);
+  // A page says who can help, and no command.
+  expect(await second.text()).toMatch(/somebody .* on the server/);
+  for (const [minutesAgo, status] of [
     [5, 303],
     [11, 410],
-    // A clock that was ahead made it: it would be valid as long.
+    // A clock that was ahead made it: it would be valid for longer.
     [-5, 410],
-  ])('of %i minutes ago gets %i, since chats keep links for long', async (minutes, status) => {
-    const path = await loginLink(mirror());
+  ] as const) {
+    const other = await loginLink(mirror());
     await mirror().rows(
-      `UPDATE mirror.login_links SET expires_at = expires_at - interval '${minutes} minutes'`,
+      `UPDATE mirror.login_links SET expires_at = expires_at - interval '${minutesAgo} minutes'`,
     );
-    expect((await get(path)).status).toBe(status);
-  });
+    expect(await statusOf(other), `made ${minutesAgo} minutes ago`).toBe(status);
+  }
 });
 
 describe('a session', () => {
-  it.each([
-    ['after twelve hours without use', `now() - interval '721 minutes'`, null],
-    ['if a clock that was ahead recorded it', `now() + interval '2 minutes'`, null],
-    ['when the password changes', null, ['users', 'password', 'operator']],
-    ['when its account is removed', null, ['users', 'remove', 'operator']],
-  ])('ends %s', async (_, seenAt, command) => {
-    const [visitor, other] = [
-      await dashboard().login('operator'),
-      await dashboard().login('viewer'),
-    ];
-    expect((await visitor.get('/')).status).toBe(200);
-    if (seenAt !== null) {
-      await mirror().rows(
-        `UPDATE mirror.sessions SET seen_at = ${seenAt} WHERE user_name = 'operator'`,
-      );
+  it('ends after twelve hours without use, by a wrong clock, and with its password or account; no other does', async () => {
+    const other = await dashboard().login('viewer');
+    for (const seenAt of [`now() - interval '721 minutes'`, `now() + interval '2 minutes'`]) {
+      const visitor = await dashboard().login();
+      await mirror().rows(`UPDATE mirror.sessions SET seen_at = ${seenAt} WHERE user_name IS NULL`);
+      expect((await visitor.get('/')).status, seenAt).toBe(303);
     }
+    await addAccount(mirror(), 'alice');
     const env = { DATABASE_URL: mirror().databaseUrl };
-    if (command !== null) await run(command, env, { stdin: `${PASSWORD}\n` });
-    expect((await visitor.get('/')).status).toBe(303);
+    for (const command of ['password', 'remove']) {
+      const { headers } = await logIn(dashboard().request, 'alice', PASSWORD);
+      const cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
+      expect(await statusOf('/', { cookie })).toBe(200);
+      await run(['users', command, 'alice'], env, { stdin: `${PASSWORD}\n` });
+      expect(await statusOf('/', { cookie }), command).toBe(303);
+    }
     expect((await other.get('/')).status, 'another account').toBe(200);
   });
 
@@ -179,10 +164,10 @@ describe('a session', () => {
     const body = new URLSearchParams({ name: 'alice', password: PASSWORD });
     const reply = await post('/login', { cookie: planted }, body);
     expect(reply.headers.get('set-cookie')).not.toContain('planted');
-    expect((await get('/', { cookie: planted })).status).toBe(303);
+    expect(await statusOf('/', { cookie: planted })).toBe(303);
   });
 
-  it('is not opened by the cookie of another name, another dashboard or a garbled one', async () => {
+  it('is opened only by its own cookie, which is hidden from scripts and other sites, and bound to the host on TLS', async () => {
     const operator = await dashboard().login();
     const [, token = ''] = operator.cookie.split('=');
     const formToken = formTokenIn(await operator.page('/'));
@@ -193,18 +178,14 @@ describe('a session', () => {
       // Pages contain the token of their forms.
       `seller-mirror-0=${formToken}`,
     ]) {
-      expect((await get('/', { cookie })).status, cookie.slice(0, 40)).toBe(303);
+      expect(await statusOf('/', { cookie }), cookie.slice(0, 40)).toBe(303);
     }
-    const secure = await openDashboard(mirror(), { isSecure: true });
-    const { cookie } = operator;
-    expect((await secure.request('/', { headers: { cookie } })).status, 'plain HTTP').toBe(303);
-  });
-
-  it('has a cookie that is hidden from scripts and other sites, and bound to the host on TLS', async () => {
     const plain = await get(await loginLink(mirror()));
     expect(plain.headers.get('set-cookie')).toMatch(/; HttpOnly.*; SameSite=Strict/);
     expect(plain.headers.get('strict-transport-security')).toBeNull();
     const secure = await openDashboard(mirror(), { isSecure: true });
+    const { cookie } = operator;
+    expect((await secure.request('/', { headers: { cookie } })).status, 'plain HTTP').toBe(303);
     const { headers } = await secure.request(await loginLink(mirror()));
     expect(headers.get('strict-transport-security')).toBe('max-age=31536000');
     expect(headers.get('set-cookie')).toMatch(/^__Host-seller-mirror=.*; Path=\/.*; Secure/);
@@ -223,54 +204,43 @@ describe('a session', () => {
   });
 });
 
-describe('after a login', () => {
-  const leadsTo = async (to: string): Promise<Response> => {
-    await addAccount(mirror(), 'alice');
-    return logIn(dashboard().request, 'alice', PASSWORD, { to });
-  };
-
-  it.each([
+it('after a login, the requested page is shown, and no redirect leaves the dashboard', async () => {
+  await addAccount(mirror(), 'alice');
+  const leadsTo = (to: string) => logIn(dashboard().request, 'alice', PASSWORD, { to });
+  // Each from an address of its own, since only five logins a minute are allowed.
+  const proxied = await openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
+  let address = 0;
+  const leadsProxied = (to: string): Promise<Response> =>
+    proxied.request('/login', {
+      method: 'POST',
+      headers: {
+        origin: HOST.replace('http:', 'https:'),
+        // Known addresses are not limited together.
+        'x-forwarded-for': `10.0.0.${Math.floor(address++ / 5)}`,
+      },
+      body: new URLSearchParams({ name: 'alice', password: PASSWORD, to }),
+    });
+  for (const to of [
     ...['https://evil.example/', '//evil.example', '/\\evil.example', '\\\\evil.example'],
     ...['/\t/evil.example', '/\n/evil.example', '/\u0000/evil.example', '/\u00a0//evil.example'],
     ...['javascript:alert(1)', ' //evil.example', '/runs\r\nset-cookie: a=b', '/größe', 'evil', ''],
-  ])('the redirect does not leave the dashboard: %j', async (to) => {
-    const reply = await leadsTo(to);
-    expect([reply.status, reply.headers.get('location')]).toEqual([303, '/']);
+  ]) {
+    const reply = await leadsProxied(to);
+    expect([reply.status, reply.headers.get('location')], to).toEqual([303, '/']);
     expect([...reply.headers.keys()].filter((name) => name === 'set-cookie')).toHaveLength(1);
-  });
-
-  it.each(['/runs/7?state=held', '/items?search=a%20b#x', '/.//evil.example'])(
-    'the requested page is shown: %s',
-    async (to) => {
-      const target = new URL((await leadsTo(to)).headers.get('location') ?? '', HOST);
-      expect(target.href).toBe(new URL(to, HOST).href);
-      expect(target.origin).toBe(HOST);
-    },
-  );
-
-  it('no line end of the path gets into a header', async () => {
-    const { headers } = await get('/runs?x=%0d%0aset-cookie:%20a=b');
-    expect(headers.get('location')).toMatch(/^\/login\?to=[\w%.-]+$/);
-    expect(headers.get('set-cookie')).toBeNull();
-  });
+  }
+  for (const to of ['/runs/7?state=held', '/items?search=a%20b#x', '/.//evil.example']) {
+    const target = new URL((await leadsTo(to)).headers.get('location') ?? '', HOST);
+    expect(target.href).toBe(new URL(to, HOST).href);
+    expect(target.origin).toBe(HOST);
+  }
+  // No line end of the path gets into a header.
+  const { headers } = await get('/runs?x=%0d%0aset-cookie:%20a=b');
+  expect(headers.get('location')).toMatch(/^\/login\?to=[\w%.-]+$/);
+  expect(headers.get('set-cookie')).toBeNull();
 });
 
 describe('guessing names and passwords', () => {
-  /** Guesses a password behind a proxy. @returns the status */
-  const guess = async (
-    { request }: TestDashboard,
-    address: string,
-    password = 'wrong',
-  ): Promise<number> => {
-    const reply = await request('/login', {
-      method: 'POST',
-      headers: { origin: HOST.replace('http:', 'https:'), 'x-forwarded-for': address },
-      body: new URLSearchParams({ name: 'alice', password }),
-    });
-    return reply.status;
-  };
-  const openProxied = () => openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
-
   it('costs as much CPU time for an unknown name as for a known one', async () => {
     await addAccount(mirror(), 'alice', 'viewer', await hashPassword(PASSWORD));
     const costOf = async (name: string): Promise<number> => {
@@ -279,37 +249,33 @@ describe('guessing names and passwords', () => {
       const { user, system } = process.cpuUsage(before);
       return user + system;
     };
-    await costOf('alice');
     const known = await costOf('alice');
     for (const name of ['nobody', '\u0000 no name']) {
-      expect((await costOf(name)) / known, name).toBeGreaterThan(0.5);
+      expect((await costOf(name)) / known, name).toBeGreaterThan(0.4);
     }
   });
 
   it('gets one answer for a wrong name and a wrong password; the form keeps what was typed', async () => {
     await addAccount(mirror(), 'alice');
-    const texts = new Set<string>();
-    for (const name of ['alice', 'nobody', "' OR 1=1 --", 'x'.repeat(5_000)]) {
-      const page = await (
-        await logIn(dashboard().request, name, 'wrong password', { to: '/runs/7' })
-      ).text();
+    const answers = new Set<string>();
+    for (const name of ['alice', `' OR 1=1 --${'x'.repeat(5_000)}`]) {
+      const reply = await logIn(dashboard().request, name, 'wrong password', { to: '/runs/7' });
+      const page = await reply.text();
       if (name === 'alice') expect(page).toContain('name="name" value="alice"');
       expect(page).toContain('name="to" value="/runs/7"');
-      texts.add(page.replace(/(name="name" value=)"[^"]*"/, '$1'));
+      answers.add(page.replace(/(name="name" value=)"[^"]*"/, '$1'));
     }
-    expect(texts.size).toBe(1);
+    expect(answers.size).toBe(1);
   });
 
-  it('1,000 times at once is limited to five attempts, while pages and login links still work', async () => {
+  it('200 times at once is limited to five attempts, while pages and login links still work', async () => {
     await addAccount(mirror(), 'alice');
     const operator = await dashboard().login();
-    const guesses = Array.from({ length: 1_000 }, () =>
-      logIn(dashboard().request, 'alice', 'wrong'),
-    );
+    const guesses = Array.from({ length: 200 }, () => logIn(dashboard().request, 'alice', 'wrong'));
     expect((await operator.get('/')).status).toBe(200);
     const statuses = (await Promise.all(guesses)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 401)).toHaveLength(5);
-    expect(statuses.filter((status) => status === 429)).toHaveLength(995);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(195);
     await dashboard().login();
     // Nor does the right password help, or a clock that is set back.
     onTestFinished(() => void vi.useRealTimers());
@@ -320,51 +286,70 @@ describe('guessing names and passwords', () => {
     expect([wait > 0, wait <= 60]).toEqual([true, true]);
   });
 
-  it.each([
-    ['an IPv4 address with changing ports', (n: number) => `10.0.0.1:${4_000 + n}`],
-    ['an IPv6 address with changing ports', (n: number) => `[2001:db8::1]:${4_000 + n}`],
-    ['an IPv6 /64 network', (n: number) => `2001:db8:0:7:${n}::1`],
-  ])('is limited to five attempts a minute from %s', async (_, address) => {
-    const proxied = await openProxied();
-    const statuses: number[] = [];
-    for (let n = 0; n < 6; n++) statuses.push(await guess(proxied, address(n)));
-    expect(statuses).toEqual([...Array<number>(5).fill(401), 429]);
-  });
-
-  it('is limited to 30 attempts from all addresses, but for one that has logged in before', async () => {
+  it('is limited to five attempts a minute from one person’s addresses, and to 30 from all but known ones', async () => {
     await addAccount(mirror(), 'alice');
-    const proxied = await openProxied();
-    expect(await guess(proxied, '10.1.0.1', PASSWORD)).toBe(303);
-    const attempts = Array.from({ length: 60 }, (_, n) => guess(proxied, `10.0.0.${n}`));
+    const openProxied = async () => {
+      const { request } = await openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
+      return async (address: string, password = 'wrong'): Promise<number> => {
+        const reply = await request('/login', {
+          method: 'POST',
+          headers: { origin: HOST.replace('http:', 'https:'), 'x-forwarded-for': address },
+          body: new URLSearchParams({ name: 'alice', password }),
+        });
+        return reply.status;
+      };
+    };
+    const guessOne = await openProxied();
+    for (const addressOf of [
+      (n: number) => `10.0.0.1:${4_000 + n}`,
+      (n: number) => `[2001:db8::1]:${4_000 + n}`,
+      (n: number) => `2001:db8:0:7:${n}::1`,
+    ]) {
+      const statuses: number[] = [];
+      for (let n = 0; n < 6; n++) statuses.push(await guessOne(addressOf(n)));
+      expect(statuses, addressOf(0)).toEqual([...Array<number>(5).fill(401), 429]);
+    }
+    const guess = await openProxied();
+    expect(await guess('10.1.0.1', PASSWORD)).toBe(303);
+    const attempts = Array.from({ length: 60 }, (_, n) => guess(`10.0.0.${n}`));
     const statuses = await Promise.all(attempts);
     expect(statuses.filter((status) => status === 401)).toHaveLength(29);
-    expect(await guess(proxied, '10.2.0.1', PASSWORD)).toBe(429);
-    expect(await guess(proxied, '10.1.0.1', PASSWORD)).toBe(303);
+    expect(await guess('10.2.0.1', PASSWORD)).toBe(429);
+    expect(await guess('10.1.0.1', PASSWORD)).toBe(303);
   });
 });
 
 describe('a form', () => {
-  it.each([
-    ['no origin', {}],
-    ['another site', { origin: 'https://evil.example' }],
-    ['another port', { origin: 'http://127.0.0.1:9999' }],
-    ['an opaque origin', { origin: 'null' }],
-    ['another scheme', { origin: 'https://127.0.0.1:8791' }],
-    // Only TLS makes it sure that a browser says where the form came from.
-    ['no origin, but a browser’s word', { 'sec-fetch-site': 'same-origin' }],
-    [
-      'JSON, which browsers send across sites',
-      { origin: HOST, 'content-type': 'application/json' },
-    ],
-  ])('with %s is refused', async (_, headers) => {
+  it('is refused unless a page of this dashboard sent it, and says which origin it had: a proxy may change the host', async () => {
     const { cookie, page } = await dashboard().login();
-    const reply = await dashboard().request('/sync', {
-      method: 'POST',
-      headers: { cookie, ...headers },
-      body: new URLSearchParams({ token: formTokenIn(await page('/')) }),
-    });
-    expect(reply.status).toBe(403);
+    const body = new URLSearchParams({ token: formTokenIn(await page('/')) });
+    const send = (method: string, headers: Record<string, string>) =>
+      dashboard().request('/sync', { method, headers: { cookie, ...headers }, body });
+    for (const headers of [
+      {},
+      { origin: 'https://evil.example' },
+      { origin: 'http://127.0.0.1:9999' },
+      { origin: 'null' },
+      { origin: 'https://127.0.0.1:8791' },
+      // Only TLS makes it sure that a browser says where the form came from.
+      { 'sec-fetch-site': 'same-origin' },
+      // Browsers send JSON across sites.
+      { origin: HOST, 'content-type': 'application/json' },
+    ]) {
+      expect((await send('POST', headers)).status, JSON.stringify(headers)).toBe(403);
+    }
+    for (const method of each('PUT PATCH DELETE OPTIONS PROPFIND')) {
+      expect((await send(method, { origin: HOST })).status, method).toBe(405);
+    }
+    const renamed = { cookie, 'x-http-method-override': 'POST' };
+    expect(await statusOf('/sync?_method=POST', renamed)).toBe(404);
     await expectNothingQueued(dashboard());
+    expect(await (await send('POST', { origin: 'https://shop.example' })).text()).toBe(
+      'refused: the form came from "https://shop.example", and this dashboard is "http://127.0.0.1:8791". A proxy must forward the Host header\n',
+    );
+    expect(await (await get('/login', { host: 'mirror.example' })).text()).toContain(
+      'unknown host "mirror.example": this dashboard is reached as localhost, 127.0.0.1. Set DASHBOARD_HOSTS',
+    );
   });
 
   it('needs the token of its session, in each notation', async () => {
@@ -380,20 +365,9 @@ describe('a form', () => {
     await expectNothingQueued(dashboard());
   });
 
-  it('that is refused names its origin and the right one, since a proxy may change the host', async () => {
-    const { cookie } = await dashboard().login();
-    const refused = async (origin: string): Promise<string> =>
-      (await post('/sync', { cookie, origin }, new URLSearchParams())).text();
-    expect(await refused('https://shop.example')).toBe(
-      'refused: the form came from "https://shop.example", and this dashboard is "http://127.0.0.1:8791". A proxy must forward the Host header\n',
-    );
-    expect(await (await get('/login', { host: 'mirror.example' })).text()).toContain(
-      'unknown host "mirror.example": this dashboard is reached as localhost, 127.0.0.1. Set DASHBOARD_HOSTS',
-    );
-  });
-
-  it('has a size limit, also before the login', async () => {
+  it('has a size limit, also before the login; one that breaks off is the client’s fault, not the database’s', async () => {
     const visitor = await dashboard().login();
+    const { cookie } = visitor;
     expect((await visitor.post('/sync', { more: 'x'.repeat(70_000) })).status).toBe(413);
     const body = new FormData();
     body.set('name', 'x'.repeat(100_000));
@@ -401,18 +375,13 @@ describe('a form', () => {
     const upload = new FormData();
     upload.set('file', new File(['x'.repeat(100_000)], 'codes.csv'));
     expect((await post('/audits/new', {}, upload)).status).toBe(401);
-  });
-
-  it.each(['/login', '/sync', '/audits/new'])(
-    'to %s that breaks off is the client’s fault, not the database’s',
-    async (path) => {
-      const { cookie } = await dashboard().login();
+    for (const path of ['/login', '/sync', '/audits/new']) {
       for (const type of ['multipart/form-data', 'Multipart/Form-Data; boundary=x']) {
         const headers = { cookie, 'content-type': type, 'content-length': '4' };
-        expect((await post(path, headers, '--x')).status, type).toBe(422);
+        expect((await post(path, headers, '--x')).status, `${path} ${type}`).toBe(422);
       }
-    },
-  );
+    }
+  });
 
   it('can’t send a file as the password, or NUL, which would blame the database', async () => {
     await addAccount(mirror(), 'alice');
@@ -428,55 +397,44 @@ describe('a form', () => {
   });
 });
 
-it.each(each('PUT PATCH DELETE OPTIONS PROPFIND'))(
-  'the method %s changes nothing, from any origin',
-  async (method) => {
-    const { cookie, page } = await dashboard().login();
-    const body = new URLSearchParams({ token: formTokenIn(await page('/')) });
-    for (const headers of [{ cookie }, { cookie, origin: HOST }]) {
-      expect((await dashboard().request('/sync', { method, headers, body })).status).toBe(405);
-    }
-    const renamed = { cookie, 'x-http-method-override': 'POST' };
-    expect((await get('/sync?_method=POST', renamed)).status).toBe(404);
-    await expectNothingQueued(dashboard());
-  },
-);
-
 describe('a response', () => {
-  it.each([
-    ['a form', 'POST', '/sync', '/?notice=queued', '<a href="/">Go to the overview</a>'],
-    ['a form', 'POST', '/sync', '/sellers/main', '<a href="/sellers/main">Go back</a>'],
-    ['a filter', 'GET', '/items?as-of=2026-02-31', '/items', '<a href="/items">Go back</a>'],
-    ['a wrong address', 'GET', '/nothing', '', '<a href="/">Go to the overview</a>'],
-  ])('to %s with an error keeps the navigation and leads back: %s %s', async (...given) => {
-    const [, method, path, from, link] = given;
+  it('with an error keeps the navigation and leads back', async () => {
     const { cookie, page } = await dashboard().login();
     const body = new URLSearchParams({ token: formTokenIn(await page('/')), seller: 'nobody' });
-    const reply = await dashboard().request(path, {
-      method,
-      headers: { cookie, origin: HOST, ...(from === '' ? {} : { referer: HOST + from }) },
-      ...(method === 'POST' ? { body } : {}),
-    });
-    expect(reply.status).toBeGreaterThanOrEqual(400);
-    const text = await reply.text();
-    expect(text).toContain('<nav aria-label="Sections">');
-    expect(text).toContain(link);
+    for (const [method, path, from, link] of [
+      ['POST', '/sync', '/?notice=queued', '<a href="/">Go to the overview</a>'],
+      ['POST', '/sync', '/sellers/main', '<a href="/sellers/main">Go back</a>'],
+      ['GET', '/items?as-of=2026-02-31', '/items', '<a href="/items">Go back</a>'],
+      ['GET', '/nothing', '', '<a href="/">Go to the overview</a>'],
+    ] as const) {
+      const reply = await dashboard().request(path, {
+        method,
+        headers: { cookie, origin: HOST, ...(from === '' ? {} : { referer: HOST + from }) },
+        ...(method === 'POST' ? { body } : {}),
+      });
+      expect(reply.status, path).toBeGreaterThanOrEqual(400);
+      const text = await reply.text();
+      expect(text).toContain('<nav aria-label="Sections">');
+      expect(text).toContain(link);
+    }
   });
 
-  it.each([
-    ['a mistake in the program', new TypeError('x is undefined'), 500, 'a fault in seller-mirror'],
-    ['an outage', new Error('Connection terminated'), 503, 'did not respond'],
-  ])('names the cause of %s', async (_, error, status, text) => {
+  it('tells a mistake in the program from an outage', async () => {
     const visitor = await dashboard().login();
     const { pool } = mirror().db;
     const query = pool.query.bind(pool);
-    const failing = (...given: Parameters<typeof query>): unknown =>
-      String(given.at(0)).includes('mirror.sellers') ? Promise.reject(error) : query(...given);
-    const read = vi.spyOn(pool, 'query').mockImplementation(failing);
-    onTestFinished(() => read.mockRestore());
-    const reply = await visitor.get('/');
-    expect(reply.status).toBe(status);
-    expect(await reply.text()).toContain(text);
+    for (const [error, status, text] of [
+      [new TypeError('x is undefined'), 500, 'a fault in seller-mirror'],
+      [new Error('Connection terminated'), 503, 'did not respond'],
+    ] as const) {
+      const failing = (...given: Parameters<typeof query>): unknown =>
+        String(given.at(0)).includes('mirror.sellers') ? Promise.reject(error) : query(...given);
+      const read = vi.spyOn(pool, 'query').mockImplementation(failing);
+      onTestFinished(() => read.mockRestore());
+      const reply = await visitor.get('/');
+      expect(reply.status).toBe(status);
+      expect(await reply.text()).toContain(text);
+    }
   });
 
   it('forbids foreign resources, framing and caching', async () => {
@@ -527,41 +485,41 @@ describe('the event stream', () => {
   });
 });
 
-describe('a viewer', () => {
-  it('sees every page, and each route refuses actions, however its path is spelled', async () => {
-    const viewer = await dashboard().login('viewer');
-    for (const path of each(
-      '/ /system /audits /audits/new /codes /sellers /users /tokens /feeds /jobs',
-    )) {
-      expect((await viewer.get(path)).status, path).toBe(200);
-    }
-    for (const path of [
-      ...each(
-        '/sync /runs/1/again /runs/1/decide /jobs/mirror-1/retry /anything /sellers/main/sync',
-      ),
-      ...each('/sellers/main/pause /sellers/main/resume /audits/new /audits/1/read'),
-      ...each('/audits/1/start /audits/1/cancel /codes/check'),
-    ]) {
-      expect((await viewer.post(path)).status, path).toBe(403);
-    }
-    for (const path of [
-      ...each('/sync/ //sync /SYNC /%73ync /sync?path=/logout /sync%2flogout /logout;/sync'),
-      ...each('/logout/sync /login/../sync'),
-      // These two may log out, so they come last.
-      ...each('/logout/../sync /logout/%2e%2e/sync'),
-    ]) {
-      const reply = await viewer.post(path);
-      expect([303, 403, 404], path).toContain(reply.status);
-      expect(reply.headers.get('location') ?? '/login', path).toBe('/login');
-    }
-    await expectNothingQueued(dashboard());
-  });
+it('a viewer sees every page, and each route refuses actions, however its path is spelled', async () => {
+  const viewer = await dashboard().login('viewer');
+  for (const path of each(
+    '/ /system /audits /audits/new /codes /sellers /users /tokens /feeds /jobs',
+  )) {
+    expect((await viewer.get(path)).status, path).toBe(200);
+  }
+  for (const path of [
+    ...each('/sync /runs/1/again /runs/1/decide /jobs/mirror-1/retry /anything /sellers/main/sync'),
+    ...each('/sellers/main/pause /sellers/main/resume /audits/new /audits/1/read /users/link'),
+    ...each('/audits/1/start /audits/1/cancel /codes/check /codes/recheck /users/carl/remove'),
+  ]) {
+    expect((await viewer.post(path)).status, path).toBe(403);
+  }
+  for (const path of [
+    ...each('/sync/ //sync /SYNC /%73ync /sync?path=/logout /sync%2flogout /logout;/sync'),
+    ...each('/logout/sync /login/../sync'),
+    // These two may log out, so they come last.
+    ...each('/logout/../sync /logout/%2e%2e/sync'),
+  ]) {
+    const reply = await viewer.post(path);
+    expect([303, 403, 404], path).toContain(reply.status);
+    expect(reply.headers.get('location') ?? '/login', path).toBe('/login');
+  }
+  await expectNothingQueued(dashboard());
 });
 
 it('the action log records who did what, and the outcome', async () => {
   const operator = await dashboard().login('operator');
   await operator.post('/sync', { seller: 'nobody' });
-  expect(await actions()).toEqual([
+  expect(
+    await mirror().rows(
+      'SELECT who, action, target, outcome FROM mirror.actions ORDER BY action_id DESC',
+    ),
+  ).toEqual([
     { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'Seller not found' },
     { who: 'operator', action: 'log in', target: null, outcome: 'done' },
   ]);
@@ -578,10 +536,10 @@ describe('parameters of a URL', () => {
     ...['x'.repeat(4_000), '%22%3E%3Cscript%3Ealert(1)%3C/script%3E', '%0d%0ax:%20y'],
     '<script>alert(1)</script>',
   ];
-  /** Also tried one parameter at a time where a combination is refused. */
-  const WORST = new Set(['%ff', '9'.repeat(30), '__proto__']);
+  /** Tried one parameter at a time, since some refuse the combination. */
+  const WORST = ['%ff', '9'.repeat(30), '__proto__'];
 
-  it('accept only days of the calendar and numbers, instead of ignoring others', async () => {
+  it('are days of the calendar and numbers, break no page and inject no markup', async () => {
     const operator = await dashboard().login();
     for (const day of ['2026-02-31', '-000001-01-01', '%2B012026-01-01', '2026-1-1', '1']) {
       expect((await operator.get(`/items?as-of=${day}`)).status, day).toBe(422);
@@ -590,35 +548,35 @@ describe('parameters of a URL', () => {
     for (const path of ['/changes?item=Nordic', '/changes.csv?item=Nordic']) {
       expect((await operator.get(path)).status, path).toBe(422);
     }
-  });
-
-  it('break no page and inject no markup', async () => {
-    const operator = await dashboard().login();
-    const pages = each('/ /runs /changes /changes.csv /items /reports /audits /codes /system');
-    for (const path of [...pages, '/audits/new']) {
-      for (const value of VALUES) {
-        const show = async (query: string): Promise<number> => {
-          const reply = await operator.get(`${path}?${query}`);
-          const shown = `${path}?${query}`.slice(0, 120);
-          expect([200, 303, 404, 422], shown).toContain(reply.status);
-          expect(await reply.text(), shown).not.toContain('<script>alert');
-          return reply.status;
-        };
-        const queries = PARAMETERS.map((name) => `${name}=${value}`);
-        const status = await show(queries.join('&'));
-        if (status >= 400 && WORST.has(value)) for (const one of queries) await show(one);
+    const queries = (path: string): string[] => [
+      ...VALUES.map((value) => PARAMETERS.map((name) => `${name}=${value}`).join('&')),
+      // One list stands for all: they read their parameters by the same code.
+      ...(path === '/items'
+        ? WORST.flatMap((value) => PARAMETERS.map((name) => `${name}=${value}`))
+        : []),
+    ];
+    for (const path of each('/ /changes.csv /items /reports /codes')) {
+      for (const query of queries(path)) {
+        const reply = await operator.get(`${path}?${query}`);
+        const shown = `${path}?${query}`.slice(0, 120);
+        expect([200, 303, 404, 422], shown).toContain(reply.status);
+        expect(await reply.text(), shown).not.toContain('<script>alert');
       }
     }
   });
 
-  it.each([
-    ...each('/runs/0 /runs/-1 /runs/1e3 /runs/99999999999999999999 /runs/%00 /runs/%ff'),
-    ...each('/items/%00/1 /items/%ff/1 /items/__proto__/1 /items/main/999999999999999999'),
-    ...each('/items/..%2f..%2fetc/1 /sellers/%00 /sellers/__proto__ /sellers/..%2f /audits/0'),
-    ...each('/codes/0 /codes/x /audits/99999999999999999999/result.csv /reports/%00.csv'),
-    ...each('/assets/../../package.json /assets/%2e%2e/%2e%2e/package.json /assets/x/main.js'),
-    ...each('/changes.doc /reports/items.csv /reports/price-moves.xls /reports/price-moves'),
-  ])('%s is not found', async (path) => {
-    expect((await (await dashboard().login()).get(path)).status).toBe(404);
+  it('and paths that name nothing are not found', async () => {
+    const operator = await dashboard().login();
+    for (const path of [
+      ...each('/runs/0 /runs/-1 /runs/1e3 /runs/99999999999999999999 /runs/%00 /runs/%ff'),
+      ...each('/items/%00/1 /items/%ff/1 /items/__proto__/1 /items/main/999999999999999999'),
+      ...each('/items/..%2f..%2fetc/1 /sellers/%00 /sellers/__proto__ /sellers/..%2f /audits/0'),
+      ...each('/codes/0 /codes/x /audits/99999999999999999999/result.csv /reports/%00.csv'),
+      ...each('/assets/../../package.json /assets/%2e%2e/%2e%2e/package.json /assets/x/main.js'),
+      ...each('/changes.doc /reports/items.csv /reports/price-moves.xls /reports/price-moves'),
+      ...each('/reports?seller=nobody /reports/price-moves.csv?seller=nobody'),
+    ]) {
+      expect((await operator.get(path)).status, path).toBe(404);
+    }
   });
 });

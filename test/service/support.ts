@@ -57,7 +57,7 @@ export function useServices(): void {
 
 /** Starts a service, as `run` does without pages. @param env more settings */
 export async function startJobs(
-  mirror: Mirror,
+  mirror: Pick<Mirror, 'databaseUrl'>,
   marketplace: string,
   env: Readonly<Record<string, string>> = {},
   roles: Partial<Roles> = {},

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { start } from '../../cli/support.js';
+import { startJobs, useServices } from '../../service/support.js';
 import { until } from '../../support/until.js';
 import { World } from './world.js';
 
@@ -11,52 +11,35 @@ const LAKE = { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items', 
 let world: World;
 beforeAll(async () => {
   world = await World.open();
-});
-afterAll(() => world.close());
-beforeEach(async () => {
-  await world.empty();
-  rmSync(join(world.folder, 'lake'), { recursive: true, force: true });
   world.feeds(LAKE);
   await world.sync();
 });
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.rows('DELETE FROM mirror.feed_views');
+  await world.rows('DELETE FROM mirror.feeds');
+  rmSync(join(world.folder, 'lake'), { recursive: true, force: true });
+  world.feeds(LAKE);
+});
+useServices();
 
 const cli = (...args: string[]) => world.cli('feed', ...args);
-const statusOf = async (feed: string): Promise<Record<string, unknown>> => {
-  const { stdout } = await cli('status', '--json');
-  const rows = JSON.parse(stdout) as Record<string, unknown>[];
-  return rows.find((row) => row['feed'] === feed) ?? {};
-};
-
-describe('feed', () => {
-  it('lists the feeds of FEEDS_FILE, and explains how to start without one', async () => {
+describe('feeds', () => {
+  it('are listed, delivered with their rows, and then without a change', async () => {
     expect((await cli()).stdout).toContain('lake');
-    rmSync(join(world.folder, 'feeds.json'));
-    const { stderr } = await cli();
-    expect(stderr).toContain('FEEDS_FILE');
-  });
-
-  it('delivers and reports the rows, and then that nothing has changed', async () => {
-    const first = await cli('run', 'lake');
-    expect(first).toMatchObject({ code: 0 });
-    expect(first.stdout).toContain('items: 12 rows');
+    expect(await world.printed('feed', 'run', 'lake')).toContain('items: 12 rows');
     expect((await cli('run')).stdout).toContain('items: no change');
-    expect((await cli('status')).stdout).toMatch(/lake +items +just now|lake +items +\d/);
-    const { stdout } = await cli('check', 'lake');
-    expect(stdout).toContain('items: the file is there; nothing differs');
-  });
-
-  it('check names a mistyped seller, because the feed would deliver nothing for it', async () => {
+    expect((await cli('status')).stdout).toMatch(/lake +items +(?:just now|\d)/);
+    expect((await cli('check', 'lake')).stdout).toContain(
+      'items: the file is there; nothing differs',
+    );
+    // It would deliver nothing for a mistyped seller.
     world.feeds({ ...LAKE, sellers: ['ada', 'adda'] });
-    const { code, stdout } = await cli('check', 'lake');
-    expect(stdout).toContain('there is no seller adda: known are ada, bob');
-    expect(code).toBe(1);
-  });
-
-  it('fails if the folder can’t be created, as in /proc', async () => {
-    world.feeds({ name: 'odd', folder: '/proc/nowhere', views: ['items'] });
-    const { code, stdout } = await cli('run');
-    expect(code).toBe(1);
-    expect(stdout).toContain('make the folder writable');
+    const mistyped = await cli('check', 'lake');
+    expect(mistyped.code).toBe(1);
+    expect(mistyped.stdout).toContain('there is no seller adda: known are ada, bob');
+    rmSync(join(world.folder, 'feeds.json'));
+    expect((await cli()).stderr).toContain('FEEDS_FILE');
   });
 
   it('reports a problem of a target without its password', async () => {
@@ -88,11 +71,8 @@ describe('feed', () => {
     const { port } = server.address() as AddressInfo;
     const target = `postgresql://bi@127.0.0.1:${port}/bi?sslmode=disable`;
     world.feeds({ name: 'bi', target, views: ['items'] });
-    for (const command of [
-      ['check', 'bi'],
-      ['run', 'bi'],
-    ]) {
-      const { code, stdout } = await cli(...command);
+    for (const command of ['check', 'run']) {
+      const { code, stdout } = await cli(command, 'bi');
       expect(code).toBe(1);
       expect(stdout).toContain(' room');
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}/u);
@@ -100,6 +80,7 @@ describe('feed', () => {
   });
 
   it.each([
+    ['a folder that can’t be made', { folder: '/proc/nowhere' }, 'make the folder writable'],
     ['a file for a folder', { folder: 'feeds.json' }, 'name a folder'],
     ['a file that is no database', { target: 'sqlite:feeds.json' }, 'name another file'],
     ['a folder for a file', { target: 'sqlite:.' }, 'readable and writable'],
@@ -109,81 +90,10 @@ describe('feed', () => {
       'no.pem',
     ],
   ])('says what to do about %s', async (_, place, words) => {
-    world.feeds({ name: 'odd', views: ['items'], ...place });
-    const { code, stdout } = await cli('check', 'odd');
+    world.feeds({ views: ['items'], ...place, name: 'odd' });
+    const { code, stdout } = await cli('run', 'odd');
     expect(code).toBe(1);
     expect(stdout).toContain(words);
-  });
-});
-
-describe('FEEDS_FILE', () => {
-  const folder = { name: 'a', folder: 'x', views: ['items'] };
-  const mysql = { name: 'a', views: ['items'] };
-  const codes = ['purchases.code', 'purchases.answered_code'];
-  it.each<[string, object, string]>([
-    ['no target', { name: 'a', views: ['items'] }, 'set exactly one of them'],
-    ['two targets', { ...folder, target: 'sqlite:x' }, 'exactly one'],
-    ['no address', { ...mysql, target: 'reports' }, 'is not an address'],
-    ['an unknown word', { ...folder, often: true }, 'often'],
-    ['no views', { ...folder, views: [] }, 'names no view'],
-    ['no seller', { ...folder, sellers: [] }, 'names no seller'],
-    ['an empty folder', { ...folder, folder: '' }, 'is empty'],
-    [
-      'the password itself',
-      { ...mysql, target: 'mysql://u@h/d', password: 'hidden' },
-      '"password"',
-    ],
-    ['a bad time', { ...folder, when: 'at night' }, 'when'],
-    ['a bare % in a password', { ...mysql, target: 'mysql://u:100%@h/d' }, 'write % as %25'],
-    ['a bad name', { ...folder, name: '../a' }, 'is not a name'],
-    ['columns of another view', { ...folder, columns: { purchases: ['price'] } }, 'purchases'],
-    [
-      'a hash without salt',
-      { ...folder, views: ['purchases'], hash: codes },
-      'set both or neither',
-    ],
-    [
-      'a hashed key',
-      { ...folder, hash: ['items.item_id'], hashSaltFile: 'salt' },
-      'which is part of a key',
-    ],
-    [
-      'one of two code columns hashed',
-      { ...folder, views: ['purchases'], hash: ['purchases.code'], hashSaltFile: 'salt' },
-      'leaves whole codes in purchases: name purchases.answered_code as well',
-    ],
-    ['a short salt', { ...folder, hash: ['items.name'], hashSaltFile: 'short' }, 'fewer than 16'],
-    ...['mysql://h/d?ssl-mode=REQUIRED', 'mysql://h/d?sslmode=require', 'mysql://h/d?useSSL=1'].map(
-      (target): [string, object, string] => [
-        'encryption that would be ignored',
-        { ...mysql, target },
-        'use ssl=true',
-      ],
-    ),
-    [
-      'a TLS mode that may be ignored',
-      { ...mysql, target: 'postgresql://h/d?sslmode=prefer' },
-      'sslmode',
-    ],
-  ])('is refused with %s, and the place is named', async (_, feed, words) => {
-    writeFileSync(join(world.folder, 'salt'), 'a long and random salt', { mode: 0o600 });
-    writeFileSync(join(world.folder, 'short'), 'short', { mode: 0o600 });
-    world.feeds(feed);
-    const { code, stderr } = await cli('list');
-    expect(code).toBe(2);
-    expect(stderr).toContain('FEEDS_FILE feeds[0]');
-    expect(stderr).toContain(words);
-  });
-
-  it('is refused with all its problems, and with two feeds that fill the same rows', async () => {
-    world.feeds({ ...folder, when: 'never' }, { name: 'a', target: 'x', views: ['items'] });
-    expect((await cli('list')).stderr.match(/- FEEDS_FILE feeds/g)).toHaveLength(3);
-    const target = 'mysql://reports@db/reports';
-    const other = 'mysql://another@db:3306/reports';
-    world.feeds({ ...mysql, target }, { name: 'b', target: other, views: ['accounts', 'items'] });
-    expect((await cli('list')).stderr).toContain('that feed a fills, too');
-    world.feeds({ ...mysql, target }, { ...mysql, name: 'b', target: 'mysql://reports@db/other' });
-    expect((await cli('list')).code).toBe(0);
   });
 });
 
@@ -197,35 +107,45 @@ describe('feeds of a service', () => {
     );
   };
 
+  const serve = () => {
+    const own = { ...world.env, MARKETPLACE_URL: '', MARKETPLACE_API_KEY: '', SYNC_CRON: 'off' };
+    return startJobs(world, world.marketUrl, own);
+  };
+  const states = () =>
+    world.rows<{ feed: string; delivered: boolean; problem: string | null }>(
+      'SELECT feed, delivered_at IS NOT NULL AS delivered, problem FROM mirror.feeds',
+    );
+
   it('deliver after a sync, but wait while more syncs end; a dead target delays nobody else', async () => {
     const dead = { name: 'dead', target: 'postgresql://bi@127.0.0.1:1/bi', views: ['items'] };
     world.feeds(LAKE, { ...LAKE, name: 'calm', folder: 'calm' }, dead);
     await overdue('lake');
     await overdue('dead');
     await world.sync();
-    const worker = start(['run'], { ...world.env, HEALTH_LISTEN: 'off', LOG_LEVEL: 'warn' });
-    const deliveredAt = async (feed: string) => (await statusOf(feed))['delivered_at'];
-    await until(async () => (await deliveredAt('lake')) !== null);
-    await until(async () => String((await statusOf('dead'))['problem']).includes('ECONNREFUSED'));
-    expect(await deliveredAt('calm')).toBeNull();
-    worker.process.kill('SIGTERM');
-    await worker.ended;
+    await serve();
+    await until(async () => {
+      const found = await states();
+      const problem = found.find(({ feed }) => feed === 'dead')?.problem ?? '';
+      return found.some((one) => one.feed === 'lake' && one.delivered) && problem !== '';
+    });
+    expect((await states()).find(({ feed }) => feed === 'calm')).toMatchObject({
+      delivered: false,
+    });
     const text = readFileSync(join(world.folder, 'lake/items.ndjson'), 'utf8');
     expect(text.split('\n')).toHaveLength(13);
     const { stdout } = await world.cli('status');
     expect(stdout).toMatch(/✗ feed dead · failing since .*never delivered/);
+    expect(stdout).toContain('ECONNREFUSED');
     expect(stdout).toMatch(/✓ feed lake · current, all delivered/);
   });
 
   it('deliver at once after `feed run` has succeeded, though a job waits for its next attempt', async () => {
-    const env = { ...world.env, HEALTH_LISTEN: 'off' };
     writeFileSync(join(world.folder, 'lake'), 'not a folder');
     await overdue('lake');
-    const first = start(['run'], env);
-    await until(async () => (await statusOf('lake'))['problem'] !== null);
-    await until(() => first.stdout().includes('job delayed'));
-    first.process.kill('SIGTERM');
-    await first.ended;
+    await world.sync();
+    const first = await serve();
+    await until(() => first.lines.some(({ message }) => message === 'job delayed'));
+    await first.stop();
     rmSync(join(world.folder, 'lake'));
     await world.printed('feed', 'run');
     // The job waits as long as after a day of failures.
@@ -233,11 +153,9 @@ describe('feeds of a service', () => {
       `UPDATE bullmq.job SET process_at_ms = process_at_ms + 3600000 WHERE state = 'delayed'`,
     );
     await overdue('lake');
-    const second = start(['run'], env);
+    await serve();
     const waits = `SELECT FROM mirror.feed_views WHERE waiting_since IS NOT NULL`;
     await until(async () => (await world.rows(waits)).length === 0);
-    second.process.kill('SIGTERM');
-    await second.ended;
   });
 });
 

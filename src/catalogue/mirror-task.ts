@@ -6,7 +6,7 @@ import { dropAsked, readRequest } from './requests-store.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItem } from './sync-item.js';
 import { syncItems } from './sync-items.js';
-import { parkSeller, readParking } from './sellers-store.js';
+import { readParking } from './sellers-store.js';
 import type { RunDeps, JobOutcome, Problem, RunReport, RunRequest } from './types.js';
 
 /** A time of a schedule, or what a person asked for; `sync` means two runs: of the account, then of the items. */
@@ -102,15 +102,13 @@ interface FailedRun {
 async function afterFailure(
   { db, sellerId }: RunDeps,
   { dueAt }: MirrorRequest,
-  { runId, problem: { code, message }, retryAt }: FailedRun,
+  { runId, problem: { code }, retryAt }: FailedRun,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   // The run's own message stays in the store: it may quote the marketplace.
   const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs show ${runId}\``;
   if (signal.aborted || code === INTERRUPTED_PROBLEM.code) return { kind: 'hand-back' };
   if (retryAt !== null) return later(db, { kind: 'give-up', problem }, retryAt);
-  if (problemAction(code) === 'park')
-    await parkSeller(db, sellerId, { code, reason: message, runId });
   await dropAsked(db, sellerId, dueAt);
   return { kind: 'give-up', problem };
 }

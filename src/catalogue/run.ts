@@ -3,7 +3,7 @@ import { type SellerLock, lockSeller } from '../db/locks.js';
 import { type RunCounts, type RunKind, findAnswer, startRun, finishRun } from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
 import type { HeldItems } from './held-store.js';
-import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
+import { INTERRUPTED_PROBLEM, problemAction, RunProblem, storeProblem } from './problem.js';
 import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
 
 export interface RunContext {
@@ -91,11 +91,14 @@ async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promis
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
-    const retryAt = state === 'failed' && problem ? (deps.request?.retryAt(problem) ?? null) : null;
+    const failure = state === 'failed' && deps.request != null ? problem : null;
+    const retryAt = failure && (deps.request?.retryAt(failure) ?? null);
+    // A command that somebody waits for parks nobody.
+    const parks = failure !== null && problemAction(failure.code) === 'park';
     await finishRun(
       deps.db.pool,
       runId,
-      { state, warnings, problemCode, problem: message, retryAt },
+      { state, warnings, problemCode, problem: message, retryAt, parks },
       counts,
     );
   };

@@ -35,6 +35,8 @@ export interface RunEnd {
   readonly problem: string | null;
   /** When a failed run is tried again; null or absent: it is not. */
   readonly retryAt?: Date | null;
+  /** Whether the seller is parked: only a person can fix the problem, and every further run would have it. */
+  readonly parks?: boolean;
 }
 
 /** What a run is for: a time of a schedule, or what a person asked for. It is recorded with the run. */
@@ -141,31 +143,32 @@ export async function markWideFields(
 }
 
 /**
- * Records a run's end and its final counts. If a run of the account or of all items succeeded or was held,
- * the same statement resumes its seller, unless it is paused. It writes the seller's row even if nothing
- * changes: `parkSeller` locks that row, so it sees either this run's end or this write.
+ * Records a run's end and its final counts. The same statement parks or resumes its seller, unless that is paused: a run
+ * that `parks` does, and a run of the account or of all items that succeeded or was held resumes it. A parked seller
+ * keeps its date and gets the new reason. A run that a later one has marked as interrupted does neither.
  */
 export async function finishRun(
   client: PoolClient | Pool,
   runId: bigint,
-  { state, warnings, problemCode, problem, retryAt }: RunEnd,
+  { state, warnings, problemCode, problem, retryAt, parks = false }: RunEnd,
   counts: Partial<RunCounts>,
 ): Promise<void> {
   await saveCounts(client, runId, counts);
   await client.query(
-    `WITH unparked AS (
+    `WITH seller AS (
        UPDATE mirror.sellers s
           SET (parked_at, parked_code, parked_reason, parked_run_id) = (
-                SELECT s.parked_at, s.parked_code, s.parked_reason, s.parked_run_id
-                 WHERE s.parked_code = $6)
+                SELECT coalesce(s.parked_at, now()), $4, $5, r.run_id WHERE $8)
          FROM mirror.runs r
-        WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id
-          AND $2::mirror.run_state IN ('succeeded', 'held'))
+        WHERE r.run_id = $1 AND r.state = 'running' AND s.seller_id = r.seller_id
+          AND s.parked_code IS DISTINCT FROM $6
+          AND ($8 OR s.parked_at IS NOT NULL AND r.kind IN ('account', 'items')
+                     AND $2::mirror.run_state IN ('succeeded', 'held')))
      UPDATE mirror.runs
         SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5,
             retry_at = $7
       WHERE run_id = $1`,
-    [runId, state, warnings, problemCode, problem, PAUSED, retryAt ?? null],
+    [runId, state, warnings, problemCode, problem, PAUSED, retryAt ?? null, parks],
   );
 }
 

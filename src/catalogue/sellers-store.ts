@@ -3,7 +3,7 @@ import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './prepare-item.js';
 import type { SellerLock } from '../db/locks.js';
 import { onlyRow } from '../db/connection.js';
-import { type Db, inTransaction } from '../db/db.js';
+import type { Db } from '../db/db.js';
 
 /** The account that a seller's key first opened, and its marketplace. */
 export interface Binding {
@@ -139,36 +139,6 @@ export async function resumeSeller({ pool }: Db, sellerId: string): Promise<bool
     [sellerId],
   );
   return rowCount === 1;
-}
-
-/**
- * Parks a seller because of a run's problem, unless a later run succeeded or was held, or the seller is
- * paused. A parked seller keeps its date and gets the new reason.
- * @returns true if this call parked it
- */
-export async function parkSeller(
-  db: Db,
-  sellerId: string,
-  { code, reason, runId }: Omit<Parking, 'since'>,
-): Promise<boolean> {
-  return inTransaction(db, async (client) => {
-    // `finishRun` writes this row too, so the next statement sees what it has written.
-    const { rows } = await client.query<{ parked: boolean }>(
-      `SELECT parked_at IS NOT NULL AS parked FROM mirror.sellers WHERE seller_id = $1 FOR UPDATE`,
-      [sellerId],
-    );
-    const { rowCount } = await client.query(
-      `UPDATE mirror.sellers
-          SET parked_at = coalesce(parked_at, now()), parked_code = $2, parked_reason = $3,
-              parked_run_id = $4
-        WHERE seller_id = $1 AND parked_code IS DISTINCT FROM $5 AND NOT EXISTS (
-          SELECT FROM mirror.runs r
-           WHERE r.seller_id = $1 AND r.run_id > $4 AND r.kind IN ('account', 'items')
-             AND r.state IN ('succeeded', 'held'))`,
-      [sellerId, code, reason, runId, PAUSED],
-    );
-    return rowCount === 1 && rows[0]?.parked === false;
-  });
 }
 
 interface AccountRecord {

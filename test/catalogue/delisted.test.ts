@@ -138,11 +138,12 @@ const ENDS = {
   },
 };
 
-describe.each(['interrupted', 'killed'] as const)('a run that is %s during its look-ups', (how) => {
-  // The first 25 of 41 unlisted items are saved after 2 + 2 + 25 + 2 requests.
-  const IN_SECOND_WINDOW = 38;
+// The first 25 of 41 unlisted items are saved after 2 + 2 + 25 + 2 requests.
+const IN_SECOND_WINDOW = 38;
 
-  it('changes nothing, and the next run stores list and look-ups together', async () => {
+it.each(['interrupted', 'killed'] as const)(
+  'a run that is %s during its look-ups changes nothing; the next one stores list and look-ups, and asks for no proven item again',
+  async (how) => {
     const all = await withdrawn();
     const before = await mirror().items();
     await ENDS[how](all, IN_SECOND_WINDOW);
@@ -150,50 +151,27 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
     all.catalogue.restore(1100);
     expect((await all.sync()).counts).toMatchObject({ removed: 39, missing: 0, unchanged: 60 });
     expect((await statesOf(1099)).changes).toEqual(['live → removed']);
-    expect((await statesOf(1100)).changes).toEqual([]);
-    expect((await statesOf(1001)).changes).toEqual([]);
-  });
-
-  it('has saved what it proved: the next run does not look those items up again', async () => {
-    const all = await withdrawn();
-    await ENDS[how](all, IN_SECOND_WINDOW);
-    expect((await all.sync()).counts).toMatchObject({ removed: 40, missing: 0 });
-    const counts = new Map<number, number>();
-    for (const id of all.asks()) counts.set(id, (counts.get(id) ?? 0) + 1);
-    const first = [...counts].filter(([id]) => id >= 1061 && id < 1085).map(([, times]) => times);
-    expect(first, 'proven before the run ended').toEqual(Array.from({ length: 24 }, () => 1));
-    expect(counts.get(1001), 'found, but its content was not stored').toBe(2);
-    expect(counts.get(1100), 'not reached before').toBe(1);
-  });
-});
-
-describe('a denial that an interrupted run has confirmed', () => {
-  const IN_SECOND_WINDOW = 38;
-  const removedOf = async ({ sync }: Withdrawn) => (await sync()).counts.removed;
-
-  it('counts for an hour', async () => {
-    const all = await withdrawn();
-    await ENDS.interrupted(all, IN_SECOND_WINDOW);
-    await mirror().rows(
-      `UPDATE mirror.item_lookups SET looked_up_at = looked_up_at - interval '61 minutes'`,
+    for (const id of [1100, 1001]) expect((await statesOf(id)).changes).toEqual([]);
+    const timesOf = (id: number): number => all.asks().filter((one) => one === id).length;
+    expect(GONE.slice(0, 24).map(timesOf), 'proven before the run ended').toEqual(
+      Array.from({ length: 24 }, () => 1),
     );
-    const before = all.asks().length;
-    expect(await removedOf(all)).toBe(40);
-    expect(
-      all
-        .asks()
-        .slice(before)
-        .filter((id) => GONE.includes(id)),
-    ).toHaveLength(40);
-  });
+    expect(timesOf(1001), 'found, but its content was not stored').toBe(2);
+    expect(timesOf(1099), 'not reached before').toBe(1);
+  },
+);
 
-  it('does not count if it was not confirmed before the run ended', async () => {
-    const all = await withdrawn();
-    // In the middle of the first window.
-    await ENDS.interrupted(all, 20);
-    const before = all.asks().length;
-    expect(await removedOf(all)).toBe(40);
-    const again = all.asks().slice(before);
-    expect(again.filter((id) => id >= 1061)).toHaveLength(40);
-  });
+it.each([
+  ['was confirmed, but more than an hour ago', IN_SECOND_WINDOW, '61 minutes'],
+  ['was not confirmed before the run ended', 20, '0'],
+])('a denial of an interrupted run does not count if it %s', async (_, requests, age) => {
+  const all = await withdrawn();
+  await ENDS.interrupted(all, requests);
+  await mirror().rows(
+    `UPDATE mirror.item_lookups SET looked_up_at = looked_up_at - interval '${age}'`,
+  );
+  const before = all.asks().length;
+  expect((await all.sync()).counts.removed).toBe(40);
+  const again = all.asks().slice(before);
+  expect(again.filter((id) => GONE.includes(id))).toHaveLength(40);
 });

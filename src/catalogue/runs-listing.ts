@@ -1,11 +1,11 @@
 import { bytes } from '../domain/text.js';
-import { OF_SELLER, type Listing, type ListingColumn } from '../listing/listing.js';
+import { OF_SELLER, type Listing, type ListingColumn, type ListingFilter } from '../listing/listing.js';
 import { camelCased, newestFirst, wordFilter } from '../listing/table-listing.js';
 import type { Db } from '../db/db.js';
 import { RunKind, RunState } from '../db/generated/prisma/enums.js';
 import type { Run } from './runs-store.js';
 
-const FILTERS = [
+const FILTERS: readonly ListingFilter[] = [
   wordFilter('state', 'runs in this state', Object.values(RunState)),
   wordFilter('kind', 'runs of this kind', Object.values(RunKind)),
   OF_SELLER,
@@ -25,6 +25,7 @@ export const RUN_FACTS: readonly ListingColumn<Run>[] = [
   { name: 'calls', type: 'count', value: ({ apiCalls }) => apiCalls },
   { name: 'downloaded', type: 'word', value: (run) => bytes(Number(run.bytes)) },
   { name: 'process', type: 'text', value: ({ holder }) => holder },
+  { name: 'asked by', type: 'text', value: ({ askedBy }) => askedBy },
 ];
 
 /** What a run found, as there. */

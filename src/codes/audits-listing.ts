@@ -1,10 +1,10 @@
-import { OF_SELLER, type Listing } from '../listing/listing.js';
+import { OF_SELLER, type Listing, type ListingFilter } from '../listing/listing.js';
 import { newestFirst, wordFilter } from '../listing/table-listing.js';
 import type { Db } from '../db/db.js';
 import { PROGRESS, progressIn } from './audits-store.js';
 import type { AuditProgress } from './types.js';
 
-const FILTERS = [
+const FILTERS: readonly ListingFilter[] = [
   wordFilter('state', 'audits in this state', ['running', 'finished', 'cancelled', 'failed']),
   OF_SELLER,
 ];

@@ -1,14 +1,6 @@
 import { execFileSync, spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createNetServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -49,28 +41,12 @@ function seconds(duration: string | undefined): number {
 }
 
 describe('docker-compose.yml', () => {
-  it('runs store, queue, migration, scheduler and workers', () => {
-    expect(services.map(([name]) => name)).toEqual([
-      'postgres',
-      'redis',
-      'migrate',
-      'scheduler',
-      'worker',
-      'dashboard',
-      'api',
-      'caddy',
-    ]);
-  });
-
   it('starts the dashboard and the API only with their profiles, because they need accounts and tokens', () => {
-    const optional = services.flatMap(([name, { profiles }]) =>
-      profiles === undefined ? [] : [[name, profiles]],
-    );
-    expect(optional).toEqual([
-      ['dashboard', ['dashboard']],
-      ['api', ['api']],
-      ['caddy', ['dashboard']],
-    ]);
+    const profiles = services.map(([name, service]) => [name, service.profiles?.join() ?? '']);
+    expect(Object.fromEntries(profiles)).toEqual({
+      ...{ postgres: '', redis: '', migrate: '', scheduler: '', worker: '' },
+      ...{ dashboard: 'dashboard', api: 'api', caddy: 'dashboard' },
+    });
   });
 
   it('lets browsers reach the dashboard only through Caddy, which has TLS', () => {
@@ -85,13 +61,10 @@ describe('docker-compose.yml', () => {
     expect(lines('')[1]?.trim()).toBe(`reverse_proxy dashboard:${port}`);
   });
 
-  it.each(services)('restarts %s, and limits its logs', (name, service) => {
+  it.each(services)('restarts %s, limits its logs and checks its health', (name, service) => {
     // `migrate` ends by itself. Endless restarts would hide its failure.
     expect(service.restart).toBe(name === 'migrate' ? 'on-failure:3' : 'unless-stopped');
     expect(service.logging.driver).toBe('local');
-  });
-
-  it.each(services)('checks the health of %s', (name, service) => {
     if (name === 'migrate') {
       // It serves no health endpoint, so the image's check would fail.
       expect(service.healthcheck).toEqual({ disable: true });
@@ -103,7 +76,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it.each(ours)('gives %s an existing command and no privileges', (_, one) => {
+  it.each(ours)('gives %s an existing command, no privileges, and time to stop', (name, one) => {
     const [command, ...rest] = one.command ?? [];
     expect(whole.commands.map((each) => each.name())).toContain(command);
     expect(rest).toEqual([]);
@@ -111,20 +84,14 @@ describe('docker-compose.yml', () => {
     expect(one.security_opt).toEqual(['no-new-privileges:true']);
     expect(one.init).toBe(true);
     expect(one).toMatchObject({ read_only: true, tmpfs: ['/tmp'] });
+    if (name === 'migrate') return;
+    const timeout = defaultOf('SHUTDOWN_TIMEOUT');
+    expect(seconds(one.stop_grace_period)).toBeGreaterThan(Number(timeout));
+    expect(one.depends_on).toEqual({
+      migrate: { condition: 'service_completed_successfully' },
+      redis: { condition: 'service_healthy' },
+    });
   });
-
-  it.each(['scheduler', 'worker', 'dashboard'])(
-    'gives %s time to stop, and starts it after its dependencies',
-    (name) => {
-      const { stop_grace_period, depends_on } = serviceOf(name);
-      const timeout = defaultOf('SHUTDOWN_TIMEOUT');
-      expect(seconds(stop_grace_period)).toBeGreaterThan(Number(timeout));
-      expect(depends_on).toEqual({
-        migrate: { condition: 'service_completed_successfully' },
-        redis: { condition: 'service_healthy' },
-      });
-    },
-  );
 
   it('allows any number of workers, without ports, and with one writable volume, for feeds', () => {
     const worker = serviceOf('worker');
@@ -188,7 +155,7 @@ describe('docker-compose.yml', () => {
     expect(text).not.toMatch(/:\/\/\w+:\w+@/);
   });
 
-  it('passes on every setting', () => {
+  it('passes on every setting, and has six variables of its own', () => {
     /** Settings that are fixed here, with the reason. */
     const exceptions: Readonly<Record<string, string>> = {
       DATA_DIR: 'there is no embedded server',
@@ -212,9 +179,6 @@ describe('docker-compose.yml', () => {
       expect(new Set(given)).toEqual(new Set(own));
     }
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
-  });
-
-  it('uses variables that are settings, and six of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
     expect(new Set(own)).toEqual(
       new Set([
@@ -244,8 +208,7 @@ function setUp(): string {
 /** The configuration of a service with its secrets mounted. */
 function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, string>>): Config {
   const { environment = {}, secrets = [], volumes = [] } = serviceOf(name);
-  const mounted = join(folder, 'run');
-  mkdirSync(mounted);
+  const mounted = mkdtempSync(join(folder, 'run-'));
   for (const secret of secrets) {
     const file = interpolate(compose.secrets[secret]?.file ?? '', dotEnv);
     if (file !== '/dev/null') cpSync(join(folder, file), join(mounted, secret));
@@ -267,9 +230,12 @@ function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, 
 }
 
 describe('the set-up of docker-compose.yml', () => {
-  it('keeps what exists when it runs again, prints no secret, and refuses a missing address or key', () => {
+  it('makes private secrets, keeps what exists when it runs again, and refuses a missing address or key', () => {
     const folder = setUp();
     const files = Object.values(compose.secrets).map(({ file }) => interpolate(file, {}));
+    const mode = (path: string): number => statSync(join(folder, path)).mode & 0o777;
+    expect(mode('secrets')).toBe(0o700);
+    for (const path of files) if (path !== '/dev/null') expect(mode(path), path).toBe(0o644);
     const contents = () =>
       [...files, '.env'].map((file) => readFileSync(resolve(folder, file), 'utf8'));
     const before = contents();
@@ -282,37 +248,24 @@ describe('the set-up of docker-compose.yml', () => {
     expect(runSetup(folder, '').stderr).toBe('error: the API key is empty\n');
   });
 
-  it('creates every required secret, in a private folder', () => {
+  it('gives each service a valid and consistent configuration', () => {
     const folder = setUp();
-    const mode = (path: string): number => statSync(join(folder, path)).mode & 0o777;
-    expect(mode('secrets')).toBe(0o700);
-    for (const { file } of Object.values(compose.secrets)) {
-      const path = interpolate(file, {});
-      if (path !== '/dev/null') expect(mode(path), path).toBe(0o644);
-    }
-  });
-
-  it.each(['scheduler', 'worker', 'dashboard'])(
-    'gives %s a valid and consistent configuration',
-    (name) => {
-      const folder = setUp();
-      const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
+    const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
+    const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
+    for (const name of ['scheduler', 'worker', 'dashboard']) {
       const config = configOf(folder, name, Object.fromEntries([dotEnv]) as Record<string, string>);
       const [seller] = config.sellers;
-      expect(seller?.url.href).toBe('https://market.example/');
+      expect(seller?.url.href, name).toBe('https://market.example/');
       expect(seller?.key.reveal()).toBe('your API key');
       const database = new URL(config.databaseUrl?.reveal() ?? '');
-      expect(database.hostname).toBe('postgres');
-      const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
-      expect(database.password).toBe(password);
+      expect([database.hostname, database.password]).toEqual(['postgres', password]);
       expect(config.redis).toMatchObject({ host: 'redis', port: 6379 });
       const redis = readFileSync(join(folder, 'secrets/redis.conf'), 'utf8');
       expect(redis).toBe(`requirepass ${config.redis?.password?.reveal()}\n`);
       expect(config.health).toEqual({ host: '127.0.0.1', port: 8790, chosen: true });
-      expect(config.alertMail).toBeNull();
-      expect(config.alertWebhook).toBeNull();
-    },
-  );
+      expect([config.alertMail, config.alertWebhook]).toEqual([null, null]);
+    }
+  });
 
   it('allows several sellers, feeds, alerts and other settings', () => {
     const folder = setUp();
@@ -438,13 +391,12 @@ describe('an override file in docs/docker.md', () => {
   });
   const customTags = [tag('!reset'), tag('!reset', 'map'), tag('!override', 'seq')];
 
-  it.each(blocks)('changes only services that exist: %s', (block) => {
-    const { services: changed } = parse(block, { customTags }) as { services: object };
-    expect(Object.keys(changed).length).toBeGreaterThan(0);
-    for (const name of Object.keys(changed)) serviceOf(name);
-  });
-
-  it('leaves out PostgreSQL together with every wait for it', () => {
+  it('changes only services that exist, and leaves out PostgreSQL together with every wait for it', () => {
+    for (const block of blocks) {
+      const { services: changed } = parse(block, { customTags }) as { services: object };
+      expect(Object.keys(changed).length, block).toBeGreaterThan(0);
+      for (const name of Object.keys(changed)) serviceOf(name);
+    }
     const waiting = services.filter(
       ([, { depends_on: on }]) => on !== undefined && 'postgres' in on,
     );

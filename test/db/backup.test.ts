@@ -52,11 +52,11 @@ const FILL = [
 /** A backup of such a store. Tests only read it. */
 let filled = '';
 beforeAll(async () => {
-  const { url, drop } = await createTestDatabase();
-  await query(url, ...FILL);
+  const made = await createTestDatabase();
+  await query(made.url, ...FILL);
   filled = join(mkdtempSync(join(tmpdir(), 'seller-mirror-filled-')), 'filled.tar.gz');
-  await printed(['backup', filled], { DATABASE_URL: url });
-  await drop();
+  await printed(['backup', filled], { DATABASE_URL: made.url });
+  await made.drop();
   return () => rmSync(dirname(filled), { recursive: true });
 });
 

@@ -5,45 +5,33 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { marketOf, printed, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
-import {
-  createTestDatabase,
-  databaseAt,
-  query,
-  type TestDatabase,
-  testServer,
-} from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { until } from '../support/until.js';
 import { isInstalled } from '../support/installed.js';
 
 const mirror = useMirror();
 
-describe('a database that is not UTF8', () => {
-  it.each(['LATIN1', 'SQL_ASCII', 'EUC_JP'])(
-    'is refused at once, with the statement that creates one: %s',
-    async (encoding) => {
-      const { adminUrl } = testServer;
-      const name = `odd_${randomBytes(6).toString('hex')}`;
-      const create = `CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LOCALE 'C'`;
-      await query(adminUrl, create);
-      onTestFinished(() => query(adminUrl, `DROP DATABASE ${name}`).then(() => undefined));
-      const url = databaseAt(adminUrl, name);
-      const refused = `database ${name} has the encoding ${encoding}, but items and names`;
-      const { code, stderr } = await run(['migrate'], { DATABASE_URL: url });
-      expect(stderr).toContain(`error: ${refused}`);
-      expect(code).toBe(1);
-      expect((await run(['doctor'], { DATABASE_URL: url })).stdout).toContain(
-        `✗ store: ${refused}`,
-      );
-      const [, statement = ''] = /: (CREATE DATABASE .*;)\n/.exec(stderr) ?? [];
-      const [made = ''] = /"[^"]+"/.exec(statement) ?? [];
-      onTestFinished(() => query(adminUrl, `DROP DATABASE ${made}`).then(() => undefined));
-      await query(adminUrl, statement);
-      await printed(['migrate'], { DATABASE_URL: databaseAt(adminUrl, made.replaceAll('"', '')) });
-    },
-  );
+it('a database that is not UTF8 is refused at once, with the statement that creates one', async () => {
+  const { adminUrl } = testServer;
+  const name = `odd_${randomBytes(6).toString('hex')}`;
+  const dropped = (database: string): void =>
+    onTestFinished(() => query(adminUrl, `DROP DATABASE ${database}`).then(() => undefined));
+  await query(adminUrl, `CREATE DATABASE ${name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'`);
+  dropped(name);
+  const env = { DATABASE_URL: databaseAt(adminUrl, name) };
+  const refused = `database ${name} has the encoding LATIN1, but items and names`;
+  const { code, stderr } = await run(['migrate'], env);
+  expect(stderr).toContain(`error: ${refused}`);
+  expect(code).toBe(1);
+  expect((await run(['doctor'], env)).stdout).toContain(`✗ store: ${refused}`);
+  const [, statement = ''] = /: (CREATE DATABASE .*;)\n/.exec(stderr) ?? [];
+  const [made = ''] = /"[^"]+"/.exec(statement) ?? [];
+  dropped(made);
+  await query(adminUrl, statement);
+  await printed(['migrate'], { DATABASE_URL: databaseAt(adminUrl, made.replaceAll('"', '')) });
 });
 
 it('Ctrl-C ends the wait for a database that does not answer', async () => {
@@ -110,22 +98,20 @@ async function startBouncer(
 }
 
 describe.skipIf(!hasBouncer)('PgBouncer', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    return () => database.drop();
-  });
-
-  it.each([
-    ['transaction', ''],
-    ['transaction', 'server_round_robin = 1'],
-    ['transaction', 'min_pool_size = 5\nserver_round_robin = 1'],
-    ['statement', ''],
-  ])('in mode %s is refused, with the remedy, also to doctor (%s)', async (mode, more) => {
-    const url = await startBouncer(database, mode, more);
+  it('that passes sessions around is refused in every mode, with the remedy, also to doctor', async () => {
+    const database = await createTestDatabase();
+    onTestFinished(() => database.drop());
     const refused = /DATABASE_URL leads to a connection pooler.*\n {2}→ Set pool_mode = session/i;
-    expect((await run(['migrate'], { DATABASE_URL: url })).stderr).toMatch(refused);
-    expect((await run(['doctor'], { DATABASE_URL: url })).stdout).toMatch(refused);
+    for (const [mode, more] of [
+      ['transaction', ''],
+      ['transaction', 'server_round_robin = 1'],
+      ['transaction', 'min_pool_size = 5\nserver_round_robin = 1'],
+      ['statement', ''],
+    ] as const) {
+      const env = { DATABASE_URL: await startBouncer(database, mode, more) };
+      expect((await run(['migrate'], env)).stderr, `${mode} ${more}`).toMatch(refused);
+      if (more === '') expect((await run(['doctor'], env)).stdout, mode).toMatch(refused);
+    }
   });
 
   it('in mode session works, and leaves no lock behind', async () => {

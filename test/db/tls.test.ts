@@ -54,9 +54,15 @@ async function statusWith(
 ): Promise<{ readonly code: number | null; readonly stderr: string }> {
   const given = parameters.replace('FILE', server.authority);
   const DATABASE_URL = `postgresql://inside:pa55word@${host}:${server.port}/inside${given}`;
-  const { code, stderr } = await run(['status'], { DATABASE_URL, ...env }, { spawned: true });
+  const warnings: string[] = [];
+  const onWarning = ({ message }: Error): unknown => warnings.push(message);
+  process.on('warning', onWarning);
+  // Node.js reads more authorities only at its start.
+  const spawned = 'NODE_EXTRA_CA_CERTS' in env;
+  const { code, stderr } = await run(['status'], { DATABASE_URL, ...env }, { spawned });
+  process.off('warning', onWarning);
   expect(stderr).not.toContain('pa55word');
-  return { code, stderr };
+  return { code, stderr: stderr + warnings.join() };
 }
 
 describe('a server that wants TLS, with an authority of its own', () => {
@@ -105,18 +111,17 @@ describe('a server that wants TLS, with an authority of its own', () => {
   });
 });
 
-it.each(['require', 'prefer', 'verify-full'])(
-  'a server without TLS is named as such for sslmode=%s',
-  async (mode) => {
-    const url = new URL(testServer.userUrl);
+it('a server without TLS is named as such', async () => {
+  const url = new URL(testServer.userUrl);
+  for (const mode of ['require', 'prefer', 'verify-full']) {
     url.searchParams.set('sslmode', mode);
     const { stderr } = await run(['status'], { DATABASE_URL: url.href });
-    expect(stderr).toContain('the server does not offer TLS');
+    expect(stderr, mode).toContain('the server does not offer TLS');
     expect(stderr).toContain('write sslmode=disable');
-    url.searchParams.set('sslmode', 'disable');
-    expect((await run(['status'], { DATABASE_URL: url.href })).code).toBe(0);
-  },
-);
+  }
+  url.searchParams.set('sslmode', 'disable');
+  expect((await run(['status'], { DATABASE_URL: url.href })).code).toBe(0);
+});
 
 it.each(['SSL required', 'connection is insecure (try using `sslmode=require`)'])(
   'what poolers and clouds say about a plain connection has a remedy: %s',
@@ -127,12 +132,10 @@ it.each(['SSL required', 'connection is insecure (try using `sslmode=require`)']
   },
 );
 
-describe('an address', () => {
-  it.each([
-    'postgresql:///shop?host=/run/postgresql',
-    'postgresql://me:p%40ss@h/shop',
-    '/run/postgresql shop',
-  ])('without TLS parameters stays as it is: %s', (url) => {
-    expect(withPsqlModes(url)).toBe(url);
-  });
+it.each([
+  'postgresql:///shop?host=/run/postgresql',
+  'postgresql://me:p%40ss@h/shop',
+  '/run/postgresql shop',
+])('an address without TLS parameters stays as it is: %s', (url) => {
+  expect(withPsqlModes(url)).toBe(url);
 });

@@ -120,24 +120,21 @@ describe('a cron expression', () => {
   });
 });
 
-/** Zones of all offsets and habits. Antarctica/Troll moves clocks by two hours, Lord Howe by half of one. */
+/**
+ * Zones of all habits: changes at other hours and in both hemispheres, none, and odd offsets. Antarctica/Troll moves clocks
+ * by two hours, Lord Howe by half of one; Cairo, Havana and Beirut change at midnight, Gaza on other days.
+ */
 const ZONES =
-  `UTC Europe/Berlin Europe/London Europe/Lisbon Europe/Dublin Europe/Moscow Europe/Chisinau
-  Europe/Istanbul Atlantic/Azores Atlantic/Reykjavik America/New_York America/Chicago America/Denver
-  America/Los_Angeles America/Anchorage America/Adak America/Phoenix America/Halifax America/St_Johns America/Havana
-  America/Santiago America/Asuncion America/Sao_Paulo America/Bogota America/Nuuk America/Scoresbysund
-  America/Port-au-Prince America/Tijuana America/Caracas Pacific/Honolulu Pacific/Easter Pacific/Auckland
-  Pacific/Chatham Pacific/Apia Pacific/Kiritimati Pacific/Marquesas Pacific/Norfolk Pacific/Fiji Africa/Cairo
-  Africa/Casablanca Africa/El_Aaiun Africa/Lagos Africa/Johannesburg Africa/Nairobi Asia/Beirut Asia/Jerusalem Asia/Gaza
-  Asia/Tehran Asia/Kolkata Asia/Kathmandu Asia/Yangon Asia/Shanghai Asia/Tokyo Asia/Pyongyang Asia/Kabul
-  Australia/Adelaide Australia/Sydney Australia/Eucla Australia/Lord_Howe Antarctica/Troll`.split(
-    /\s+/,
-  );
+  `UTC Europe/Berlin Europe/London Europe/Dublin Europe/Chisinau Atlantic/Azores America/New_York America/St_Johns
+  America/Havana America/Santiago America/Asuncion America/Nuuk America/Scoresbysund Pacific/Chatham
+  Pacific/Kiritimati Africa/Cairo Africa/Casablanca Asia/Beirut Asia/Gaza Asia/Kathmandu Australia/Adelaide
+  Australia/Eucla Australia/Lord_Howe Antarctica/Troll`.split(/\s+/);
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
 /** The clock of a zone, as if it were UTC (ms). Asked again, it remembers. */
 function clockOf(timeZone: string): (at: number) => number {
+  // Clocks are ahead by the same time for a quarter of an hour at least.
   const known = new Map<number, number>();
   const format = new Intl.DateTimeFormat('en-CA', {
     timeZone,
@@ -146,9 +143,11 @@ function clockOf(timeZone: string): (at: number) => number {
     timeStyle: 'medium',
   });
   return (at) => {
-    const clock = known.get(at) ?? Date.parse(`${format.format(at).replace(', ', 'T')}Z`);
-    known.set(at, clock);
-    return clock;
+    const quarter = at - (at % (15 * MINUTE_MS));
+    const ahead =
+      known.get(quarter) ?? Date.parse(`${format.format(quarter).replace(', ', 'T')}Z`) - quarter;
+    known.set(quarter, ahead);
+    return at + ahead;
   };
 }
 
@@ -187,11 +186,6 @@ describe('the times of a schedule', () => {
   const SCHEDULES: readonly (readonly [string, boolean, (clock: Date) => boolean])[] = [
     ['30 2 * * *', false, (at) => at.getUTCHours() === 2 && at.getUTCMinutes() === 30],
     ['45 1 * * *', false, (at) => at.getUTCHours() === 1 && at.getUTCMinutes() === 45],
-    [
-      '0 0,3 * * *',
-      false,
-      (at) => at.getUTCHours() % 3 === 0 && at.getUTCHours() < 4 && at.getUTCMinutes() === 0,
-    ],
     ['*/30 * * * *', true, (at) => at.getUTCMinutes() % 30 === 0],
     ['15 * * * *', true, (at) => at.getUTCMinutes() === 15],
     ['0 */2 * * *', true, (at) => at.getUTCHours() % 2 === 0 && at.getUTCMinutes() === 0],
@@ -202,13 +196,9 @@ describe('the times of a schedule', () => {
     ],
   ];
 
-  it('are looked for in 60 zones', () => {
-    expect(new Set(ZONES).size).toBe(60);
-    expect(changesIn('Europe/Berlin')).toHaveLength(2);
-  });
-
   it.each(ZONES)('are those found minute by minute in %s, also when clocks change', (timeZone) => {
     const clock = clockOf(timeZone);
+    if (timeZone === 'Europe/Berlin') expect(changesIn(timeZone)).toHaveLength(2);
     for (const noon of [Date.UTC(2026, 0, 10, 12), ...changesIn(timeZone)]) {
       for (const [cron, isRepeated, isMatch] of SCHEDULES) {
         const [from, to] = [noon - DAY_MS / 8, noon + 1.125 * DAY_MS];

@@ -135,12 +135,7 @@ async function doTheJob(
   hasHistory: boolean,
 ): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
-    queryReadOnly(
-      app.database.url,
-      sql,
-      (rows) => printQuery(rows, { pager: false }, app.signal),
-      app.signal,
-    );
+    queryReadOnly(app.database.url, sql, (rows) => printQuery(rows, {}, app.signal), app.signal);
   await removeSeller(app.db, DEMO_SELLER, { force: true });
   if (hasHistory) {
     await heading('Three months of nights, in fast motion');

@@ -31,7 +31,6 @@ export function add(program: Command): void {
       'decimalComma',
       'quiet',
       'vertical',
-      'pager',
     ],
   }).action(action(sql));
 }

@@ -14,7 +14,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   sync: ['mirror account and items into the store', () => import('./commands/sync.js')],
   codes: ['check purchase codes, with proof', () => import('./commands/codes.js')],
   audits: [
-    'list, show, resume, cancel or export audits of codes',
+    'list, show, resume, cancel or export checks of lists',
     () => import('./commands/audits.js'),
   ],
   run: [

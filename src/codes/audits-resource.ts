@@ -94,7 +94,7 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
     {
       name: 'cancel',
       label: 'Cancel',
-      about: 'stop the audit in all processes; its verdicts are kept',
+      about: 'stop the check in all processes; its verdicts are kept',
       isPossible: ({ state }) => state === 'running' || state === 'failed',
       async perform({ source: db }, { auditId, sellerId }) {
         if ((await cancelAudit(db, auditId)) === 'finished') {

@@ -225,9 +225,9 @@ const pruneSteps = (kept: string): readonly PruneStep[] => [
     ...VERSIONS,
     mark: historySince('account_versions'),
   },
-  { what: 'lists of finished audits', table: 'audit_entries', ...AUDITS, mark: MARK_PRUNED_LISTS },
-  { what: 'workbooks of finished audits', table: 'audit_workbooks', ...AUDITS },
-  { what: 'codes in lists of finished audits', table: 'audit_codes', ...AUDITS },
+  { what: 'lists of finished checks', table: 'audit_entries', ...AUDITS, mark: MARK_PRUNED_LISTS },
+  { what: 'workbooks of finished checks', table: 'audit_workbooks', ...AUDITS },
+  { what: 'codes in lists of finished checks', table: 'audit_codes', ...AUDITS },
   {
     what: 'records that could not be read',
     part: 'raw',

@@ -6,6 +6,7 @@ const folder = useFolder();
 
 const SECRET = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
 const WEBHOOK = { ALERT_WEBHOOK_URL: 'https://hooks.example/t/0', ALERT_WEBHOOK_SECRET: SECRET };
+const MAIL = { ALERT_EMAIL: 'a@b.example', SMTP_URL: 'smtp://mail.example' };
 const MACHINE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The configuration of one seller with these settings. */
@@ -231,51 +232,80 @@ describe('a wrong configuration', () => {
     expect(folder.problems(env)).toContainEqual(expect.stringMatching(expected));
   });
 
-  it.each([
-    ['MARKETPLACE_URL', 'ftp://a.example', /not a web address/],
-    ['MARKETPLACE_URL', 'https://me:pw@a.example', /user name or password/],
-    ['MARKETPLACE_URL', 'https://a.example/?api_key=1', /query or fragment/],
-    ['MARKETPLACE_URL', 'https://a.example/?', /query or fragment/],
-    ['MARKETPLACE_URL', 'http://a.example', /unencrypted: use https/],
-    // Only looks like this machine.
-    ['MARKETPLACE_URL', 'http://127.0.0.1.a.example', /unencrypted/],
-    ['MARKETPLACE_API_KEY', 'abcd\nefgh', /^MARKETPLACE_API_KEY has line breaks/],
+  it.each<[name: string, values: readonly string[], problem: RegExp, more?: NodeJS.ProcessEnv]>([
+    ['MARKETPLACE_URL', ['ftp://a.example'], /not a web address/],
+    ['MARKETPLACE_URL', ['https://me:pw@a.example'], /user name or password/],
+    ['MARKETPLACE_URL', ['https://a.example/?'], /query or fragment/],
+    // The second only looks like this machine.
     [
-      'MARKETPLACE_PARAMETERS',
-      'cookie',
-      /^MARKETPLACE_PARAMETERS is not known: choose one of default, query/,
+      'MARKETPLACE_URL',
+      ['http://a.example', 'http://127.0.0.1.a.example'],
+      /unencrypted: use http/,
     ],
-    ['MARKETPLACE_KEY_HEADER', 'X-Key:', /not the name of a header/],
-    ['MARKETPLACE_KEY_HEADER', 'Host', /every request already uses/],
-    ['SELLER_NAME', 'my shop', /^SELLER_NAME is not a seller name/],
-    ['SELLER_NAME', 'a'.repeat(64), /is not a seller name/],
-    ['DATABASE_URL', 'postgres://me:a/b@db:5432/x', /^DATABASE_URL can’t be read/],
-    ['DATABASE_URL', 'postgres://me:a@db/x#y', /%23/],
-    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN is not a whole number/],
-    ['REMOVAL_GUARD_ITEMS', '1.5', /^REMOVAL_GUARD_ITEMS is not a whole number/],
-    ['REMOVAL_GUARD_ITEMS', '0x10', /^REMOVAL_GUARD_ITEMS is not a whole number/],
-    ['WORKER_CONCURRENCY', '0', /from 1 to 100$/],
-    ['WORKER_CONCURRENCY', '101', /from 1 to 100$/],
-    ['SHUTDOWN_TIMEOUT', '3601', /from 0 to 3600$/],
-    ['SHUTDOWN_TIMEOUT', '30s', /^SHUTDOWN_TIMEOUT is not a whole number/],
-    ['KEEP_JOBS_DAYS', '0', /from 1 to 365$/],
-    ['KEEP_JOBS_DAYS', '366', /from 1 to 365$/],
-    ['KEEP_RAW_DAYS', '0', /from 1 to 36500$/],
-    ['STALE_AFTER_HOURS', '0', /from 1 to 8760$/],
-    ['QUEUE_PREFIX', 'a:b', /^QUEUE_PREFIX is not a prefix for keys/],
-    ['QUEUE_PREFIX', '{a}', /keys in Redis/],
-    ['QUEUE_PREFIX', 'a'.repeat(64), /keys in Redis/],
-    ['CATCH_UP', 'perhaps', /^CATCH_UP is neither true nor false/],
-    ['LOG_FORMAT', 'xml', /^LOG_FORMAT is not known/],
+    ['MARKETPLACE_API_KEY', ['abcd\nefgh'], /^MARKETPLACE_API_KEY has line breaks/],
+    ['MARKETPLACE_PARAMETERS', ['cookie'], /is not known: choose one of default, query/],
+    ['MARKETPLACE_KEY_HEADER', ['X-Key:'], /not the name of a header/],
+    ['MARKETPLACE_KEY_HEADER', ['Host'], /every request already uses/],
+    ['SELLER_NAME', ['my shop', 'a'.repeat(64)], /^SELLER_NAME is not a seller name/],
+    ['DATABASE_URL', ['postgres://me:a/b@db:5432/x'], /^DATABASE_URL can’t be read/],
+    ['DATABASE_URL', ['postgres://me:a@db/x#y'], /%23/],
+    ['LOOKUPS_PER_RUN', ['-1', '1.5', '0x10', '30s'], /^LOOKUPS_PER_RUN is not a whole number/],
+    ['SHUTDOWN_TIMEOUT', ['3601'], /from 0 to 3600$/],
+    ['WORKER_CONCURRENCY', ['0', '101'], /from 1 to 100$/],
+    ['KEEP_JOBS_DAYS', ['0', '366'], /from 1 to 365$/],
+    ['KEEP_RAW_DAYS', ['0'], /from 1 to 36500$/],
+    ['STALE_AFTER_HOURS', ['0'], /from 1 to 8760$/],
+    ['QUEUE_PREFIX', ['a:b', '{a}', 'a'.repeat(64)], /^QUEUE_PREFIX is not a prefix for keys in R/],
+    ['CATCH_UP', ['perhaps'], /^CATCH_UP is neither true nor false/],
+    ['LOG_FORMAT', ['xml'], /^LOG_FORMAT is not known/],
     // Shows no part of the address.
+    ['REDIS_URL', ['redis://me:hunter2@a/hunter2'], /names a database that is not a number: /],
+    ['REDIS_URL', ['http://cache'], /^REDIS_URL is not an address of a Redis server: /],
+    ['TZ', ['Europe/Berln', 'Berlin'], /^TZ is not a time zone: did you mean Europe\/Berlin\?$/],
+    ['TZ', ['america-sao-paolo'], /: did you mean America\/Sao_Paulo\?$/],
+    // These don't say when clocks change.
+    ['TZ', ['CET-1CEST', '+02:00', '-0500', 'x', '/nowhere/zone'], /^TZ is not a time zone: give /],
     [
-      'REDIS_URL',
-      'redis://me:hunter2@a/hunter2',
-      /^REDIS_URL names a database that is not a number: /,
+      'HEALTH_LISTEN',
+      ['localhost', '::1:9', '[::1]', '[::x]:1', '*:9', 'a b:1', '65536', 'http://a:1'],
+      /^HEALTH_LISTEN is not a host and port: write it as 127\.0\.0\.1:8790/,
     ],
-    ['REDIS_URL', 'http://cache', /^REDIS_URL is not an address of a Redis server: /],
-  ])('has one problem with %s=%j', (name, value, expected) => {
-    expect(problems({ [name]: value })).toEqual([expect.stringMatching(expected)]);
+    ['ALERT_WEBHOOK_SECRET', [''], /^ALERT_WEBHOOK_SECRET is not set, but .*whsec_/, WEBHOOK],
+    ['ALERT_WEBHOOK_URL', ['hooks', 'ftp://hooks.example'], /is not a web address/, WEBHOOK],
+    ['ALERT_WEBHOOK_URL', ['http://hooks.example'], /unencrypted: use https/, WEBHOOK],
+    ['ALERT_WEBHOOK_URL', ['https://me:hunter2@a.example'], /user name or passw/, WEBHOOK],
+    [
+      'ALERT_WEBHOOK_SECRET',
+      [
+        ...[`whsec_${base64(23)}`, `whsec_${base64(65)}`, `whsk_${base64(32)}`, base64(32)],
+        ...[`whsec_${base64(32).replace('B', '*')}`, 'correct horse battery staple'],
+      ],
+      /^ALERT_WEBHOOK_SECRET is not a Standard Webhooks secret/,
+      WEBHOOK,
+    ],
+    [
+      'ALERT_WEBHOOK_URL',
+      ['https://t.org/bot42:t0ken/sendMessage', 'https://t.org/bot42:t0ken?chat_id=-1'],
+      /^ALERT_WEBHOOK_URL has no bot or no chat/,
+      { ALERT_FORMAT: 'telegram' },
+    ],
+    ['ALERT_WEBHOOK_URL', ['https://a.example/'], /has no topic/, { ALERT_FORMAT: 'ntfy' }],
+    ['ALERT_EMAIL', ['a@b.example'], /^ALERT_EMAIL does nothing without SMTP_URL: set both/],
+    [
+      'ALERT_EMAIL',
+      ['Bob <a@b.example>', 'a@b.example\nBcc: c@d.example'],
+      /not a list of m/,
+      MAIL,
+    ],
+    ['SMTP_URL', ['https://mail.example'], /^SMTP_URL is not the address of a mail/, MAIL],
+    ['SMTP_URL', ['smtp://m.example?ignoreTLS=1'], /contains more than/, MAIL],
+    ['SMTP_URL', ['smtp://m.example?from=me'], /has no mail address after/, MAIL],
+  ])('has one problem with %s=%j', (name, values, expected, more = {}) => {
+    for (const value of values) {
+      const found = problems({ ...more, [name]: value });
+      expect(found, value).toEqual([expect.stringMatching(expected)]);
+      expect(found.join()).not.toMatch(/t0ken|hunter2/);
+    }
   });
 
   it('has a problem with a data folder that is a file', () => {
@@ -284,31 +314,13 @@ describe('a wrong configuration', () => {
   });
 });
 
-describe('a time zone', () => {
-  it.each([
-    ['UTC', 'UTC'],
-    ['Asia/Kolkata', 'Asia/Kolkata'],
-    ['europe/berlin', 'Europe/Berlin'],
-    ['America/Argentina/Buenos_Aires', 'America/Argentina/Buenos_Aires'],
-    ['Etc/GMT+1', 'Etc/GMT+1'],
-  ])('%s is read as %s', (TZ, timeZone) => {
-    expect(sellerOf({ TZ })?.timeZone).toBe(timeZone);
-  });
-
-  it.each([
-    ['Europe/Berln', 'Europe/Berlin'],
-    ['Berlin', 'Europe/Berlin'],
-    ['america-sao-paolo', 'America/Sao_Paulo'],
-  ])('%s probably means %s', (TZ, zone) => {
-    expect(problems({ TZ })).toEqual([`TZ is not a time zone: did you mean ${zone}?`]);
-  });
-
-  it.each(['CET-1CEST', '+02:00', '-0500', 'x', '/nowhere/zone', '../Berlin x'])(
-    'can’t be %s, which does not tell when clocks change',
-    (TZ) => {
-      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ is not a time zone/)]);
-    },
-  );
+it.each([
+  ['UTC', 'UTC'],
+  ['Asia/Kolkata', 'Asia/Kolkata'],
+  ['europe/berlin', 'Europe/Berlin'],
+  ['Etc/GMT+1', 'Etc/GMT+1'],
+])('the time zone %s is read as %s', (TZ, timeZone) => {
+  expect(sellerOf({ TZ })?.timeZone).toBe(timeZone);
 });
 
 it.each([
@@ -331,50 +343,26 @@ it('ALERTS_OFF switches alerts off by their types; without it, none is off', () 
 
 describe('the health endpoints', () => {
   it.each([
-    ['127.0.0.1:9000', '127.0.0.1', 9000],
-    ['127.9.9.9:9000', '127.9.9.9', 9000],
-    ['LOCALHOST:9000', 'localhost', 9000],
-    ['[::1]:9000', '::1', 9000],
-    [':9000', '127.0.0.1', 9000],
-    ['9000', '127.0.0.1', 9000],
-    ['0', '127.0.0.1', 0],
-  ])('listen on this machine only with %s', (HEALTH_LISTEN, host, port) => {
-    const { health, warnings } = read({ HEALTH_LISTEN });
-    expect({ health, warnings }).toEqual({ health: { host, port, chosen: true }, warnings: [] });
-  });
-
-  it.each([
-    ['0.0.0.0:9000', '0.0.0.0'],
-    ['[::]:9000', '::'],
-    ['10.0.0.5:9000', '10.0.0.5'],
-    ['mirror.lan:9000', 'mirror.lan'],
-  ])('are open to other machines with %s, with a warning', (HEALTH_LISTEN, host) => {
-    const { health, warnings } = read({ HEALTH_LISTEN });
-    expect(health).toMatchObject({ host, port: 9000 });
-    expect(warnings).toEqual([expect.stringMatching(/^HEALTH_LISTEN opens health and metrics/)]);
+    ['127.9.9.9:9000', '127.9.9.9', true],
+    ['LOCALHOST:9000', 'localhost', true],
+    ['[::1]:9000', '::1', true],
+    [':9000', '127.0.0.1', true],
+    ['0.0.0.0:9000', '0.0.0.0', false],
+    ['[::]:9000', '::', false],
+    ['mirror.lan:9000', 'mirror.lan', false],
+  ])('at %s listen at %s; if others can reach that, there is a warning', (value, host, isOwn) => {
+    const { health, warnings } = read({ HEALTH_LISTEN: value });
+    expect(health).toEqual({ host, port: 9000, chosen: true });
+    const warning = expect.stringMatching(/^HEALTH_LISTEN opens health and metrics/) as string;
+    expect(warnings).toEqual(isOwn ? [] : [warning]);
   });
 
   it('can be switched off', () => {
     expect(read({ HEALTH_LISTEN: 'OFF' }).health).toBeNull();
   });
-
-  it.each([
-    ...['localhost', '::1:9000', '[::1]', '[::x]:1', '*:9000', 'a b:1', '65536', 'http://a:1'],
-    '1:2:3',
-  ])('can’t listen at %s', (HEALTH_LISTEN) => {
-    const expected = /^HEALTH_LISTEN is not a host and port: write it as 127\.0\.0\.1:8790/;
-    expect(problems({ HEALTH_LISTEN })).toEqual([expect.stringMatching(expected)]);
-  });
 });
 
 describe('alerts', () => {
-  it('of the standard format need a secret to sign them', () => {
-    const env = { ALERT_WEBHOOK_URL: WEBHOOK.ALERT_WEBHOOK_URL };
-    expect(problems(env)).toEqual([
-      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is not set, but ALERT_WEBHOOK_URL is, .*whsec_/),
-    ]);
-  });
-
   it('with an unreadable secret have only that problem', () => {
     const env = { ALERT_WEBHOOK_SECRET: '', ALERT_WEBHOOK_SECRET_FILE: 'nope' };
     expect(problems({ ...WEBHOOK, ...env })).toEqual([
@@ -390,25 +378,15 @@ describe('alerts', () => {
     ]);
   });
 
-  it.each(['slack', 'discord', 'ntfy'])('go to %s without a signature', (f) => {
-    const env = { ALERT_WEBHOOK_URL: WEBHOOK.ALERT_WEBHOOK_URL, ALERT_FORMAT: f };
-    expect(read(env).alertWebhook).toMatchObject({ format: f, secret: null });
-  });
-
-  it.each([
-    ['/bot42:t0ken/sendMessage?chat_id=-1007', []],
-    ['/bot42:t0ken/sendMessage', [/^ALERT_WEBHOOK_URL has no bot or no chat/]],
-    ['/bot42:t0ken?chat_id=-1007', [/^ALERT_WEBHOOK_URL has no bot or no chat/]],
-  ])('for Telegram need bot and chat in the address: %s', (path, expected) => {
-    const url = `https://api.telegram.org${path}`;
-    const found = problems({ ALERT_WEBHOOK_URL: url, ALERT_FORMAT: 'telegram' });
-    expect(found).toEqual(expected.map((fault) => expect.stringMatching(fault) as string));
-    expect(found.join()).not.toContain('t0ken');
-  });
-
-  it('for ntfy need a topic in the address', () => {
-    const env = { ALERT_WEBHOOK_URL: 'https://ntfy.example/', ALERT_FORMAT: 'ntfy' };
-    expect(problems(env)).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_URL has no topic/)]);
+  it('go to other services without a signature, by an address with all that the service needs', () => {
+    const bot = 'https://api.telegram.org/bot42:t0ken/sendMessage?chat_id=-1007';
+    for (const [format, url] of [
+      ...['slack', 'discord', 'ntfy'].map((one) => [one, WEBHOOK.ALERT_WEBHOOK_URL] as const),
+      ['telegram', bot] as const,
+    ]) {
+      const { alertWebhook } = read({ ALERT_WEBHOOK_URL: url, ALERT_FORMAT: format });
+      expect(alertWebhook).toMatchObject({ format, secret: null });
+    }
   });
 
   it.each([
@@ -430,31 +408,6 @@ describe('alerts', () => {
   });
 
   it.each([
-    [
-      'no server',
-      { ALERT_EMAIL: 'a@b.example' },
-      /^ALERT_EMAIL does nothing without SMTP_URL: set both/,
-    ],
-    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL is not a list of mail addr/],
-    [
-      'a line end',
-      { ALERT_EMAIL: 'a@b.example\nBcc: c@d.example' },
-      /not a list of mail addresses/,
-    ],
-    [
-      'another scheme',
-      { SMTP_URL: 'https://mail.example' },
-      /^SMTP_URL is not the address of a mail/,
-    ],
-    ['options of a library', { SMTP_URL: 'smtp://m.example?ignoreTLS=1' }, /contains more than/],
-    ['no sender', { SMTP_URL: 'smtp://m.example?from=me' }, /has no mail address after/],
-  ])('can’t be mailed with %s', (_, env, expected) => {
-    const rest = { ALERT_EMAIL: 'a@b.example', SMTP_URL: 'smtp://mail.example' };
-    const given = _ === 'no server' ? env : { ...rest, ...env };
-    expect(problems(given)).toEqual([expect.stringMatching(expected)]);
-  });
-
-  it.each([
     ['localhost', {}, true],
     ['mail.example', {}, false],
     ['mail.example', { ALLOW_PLAIN_HTTP: 'true' }, true],
@@ -464,41 +417,15 @@ describe('alerts', () => {
   });
 
   it.each([
-    ['no scheme', 'hooks', /^ALERT_WEBHOOK_URL is not a web address/],
-    ['another scheme', 'ftp://hooks.example', /is not a web address/],
-    ['plain http', 'http://hooks.example', /would be sent unencrypted: use https/],
-    ['a login', 'https://me:hunter2@hooks.example', /contains a user name or password/],
-  ])('can’t be posted to an address with %s', (_, ALERT_WEBHOOK_URL, expected) => {
-    expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_URL })).toEqual([expect.stringMatching(expected)]);
-  });
-
-  it.each([
     ...['http://localhost:9/t', 'http://127.0.0.1/t', 'http://[::1]/t', 'https://a.example/?t=1'],
   ])('are posted to %s', (url) => {
     expect(read({ ...WEBHOOK, ALERT_WEBHOOK_URL: url }).alertWebhook?.url.reveal()).toBe(url);
   });
 
-  it.each([
-    ['24 bytes', `whsec_${base64(24)}`],
-    ['64 bytes', `whsec_${base64(64)}`],
-    ['no padding', `whsec_${base64(32).replace(/=+$/, '')}`],
-  ])('are signed with %s', (_, secret) => {
-    expect(read({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret }).alertWebhook?.secret?.reveal()).toBe(
-      secret,
-    );
-  });
-
-  it.each([
-    ['too few bytes', `whsec_${base64(23)}`],
-    ['too many bytes', `whsec_${base64(65)}`],
-    ['another prefix', `whsk_${base64(32)}`],
-    ['no prefix', base64(32)],
-    ['a character that base64 does not have', `whsec_${base64(32).replace('B', '*')}`],
-    ['a password', 'correct horse battery staple'],
-  ])('can’t be signed with %s', (_, secret) => {
-    expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret })).toEqual([
-      expect.stringMatching(/^ALERT_WEBHOOK_SECRET is not a Standard Webhooks secret/),
-    ]);
+  it.each([base64(24), base64(64), base64(32).replace(/=+$/, '')])('are signed with %s', (key) => {
+    const secret = `whsec_${key}`;
+    const { alertWebhook } = read({ ...WEBHOOK, ALERT_WEBHOOK_SECRET: secret });
+    expect(alertWebhook?.secret?.reveal()).toBe(secret);
   });
 });
 

@@ -230,7 +230,7 @@ describe('lists of checks', () => {
     await age('audits', 'finished_at');
     const figures = () => printed(['audits', 'show', '1', '--json'], env);
     const before = JSON.parse(await figures()) as { audit?: object };
-    expect((await prune('lists of finished audits', env))?.rows).toBe(3);
+    expect((await prune('lists of finished checks', env))?.rows).toBe(3);
     expect((JSON.parse(await figures()) as { audit?: object }).audit).toEqual(before.audit);
     const left = await mirror().rows(
       `SELECT audit_id::int AS audit, count(*)::int AS rows FROM mirror.audit_entries GROUP BY 1 ORDER BY 1`,

@@ -35,26 +35,26 @@ const AUDITS = resourceCommand({
   resource: AUDIT,
   source: ({ db }) => db,
   about:
-    'Each `codes check` of a list and each `codes recheck` is an audit with a number. These commands list, show, resume, cancel and export audits.',
+    'Each check of a list, by `codes check` or `codes recheck`, has a number. These commands list, show, resume, cancel and export checks.',
   example: '12',
   list: {
-    summary: 'list the newest audits, with their figures',
+    summary: 'list the newest checks, with their figures',
     examples: ['seller-mirror audits list --limit 5'],
   },
   show: {
     about:
-      'Shows one audit: how its list was read, its figures, why codes have no verdict, and how to continue.',
+      'Shows one check: how its list was read, its figures, why codes have no verdict, and how to continue.',
   },
 });
 
 export function add(program: Command): void {
   const audits = addResource(program, AUDITS);
   const withNumber = (name: string): Command =>
-    audits.command(name).argument('<audit>', 'the audit’s number', parseAuditId);
+    audits.command(name).argument('<audit>', 'the check’s number', parseAuditId);
   describeCommand(withNumber('resume'), {
-    summary: 'continue an audit',
+    summary: 'continue a check',
     about:
-      'Continues an audit that was interrupted, cancelled or failed. While other processes work on it, only watches. Codes with an answer are not checked again. The result goes to the file that `--out` named before, unless it was written already; `--out` names another file.',
+      'Continues a check that was interrupted, cancelled or failed. While other processes work on it, only watches. Codes with an answer are not checked again. The result goes to the file that `--out` named before, unless it was written already; `--out` names another file.',
     notes: RESULT_HELP,
     examples: ['seller-mirror audits resume 12'],
     more: VERDICT_EXIT_CODES,
@@ -62,9 +62,9 @@ export function add(program: Command): void {
   }).action(appAction('sellers', resume));
   const format = new Option('--format <format>', 'by default the ending of the file, else csv');
   describeCommand(withNumber('export'), {
-    summary: 'write the result of an audit',
+    summary: 'write the result of a check',
     about:
-      'Writes the list of an audit, in its order and with its own columns, plus the verdict on each code. Also works before the audit ends. A file appears only when it is complete.',
+      'Writes the list of a check, in its order and with its own columns, plus the verdict on each code. Also works before the check ends. A file appears only when it is complete.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror audits export 12 --out result.csv',

@@ -25,7 +25,7 @@ export function add(program: Command): void {
     .argument('<file>', 'the file; an old one is replaced; - is stdout');
   describeCommand(command, {
     about:
-      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store, with this version of the program or a newer one.',
+      'Writes the whole store, as of one moment, into one compressed file. Syncs and checks go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store, with this version of the program or a newer one.',
     notes:
       'For a large store on your own database server, its tools (pg_dump, replicas) are faster; this command works too.',
     examples: [
@@ -109,7 +109,7 @@ export function addRestore(program: Command): void {
     about:
       'Restores a backup into an empty store or, with --replace, over the contents of one. It changes everything or nothing. No other process may use the store meanwhile.',
     notes:
-      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues audits that were running. The tables of feeds hold what was there before, so their feeds stop until `feed take-over` makes this store their owner.',
+      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues checks that were running. The tables of feeds hold what was there before, so their feeds stop until `feed take-over` makes this store their owner.',
     examples: [
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
@@ -175,8 +175,8 @@ const COUNTED: Readonly<Record<string, string>> = {
   item_versions: 'superseded state',
   item_changes: 'change',
   purchase_codes: 'purchase code',
-  code_checks: 'check',
-  audits: 'audit',
+  code_checks: 'answer',
+  audits: 'check',
   runs: 'run',
 };
 

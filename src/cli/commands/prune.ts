@@ -16,7 +16,7 @@ interface PruneOptions extends CommonOptions {
 export function add(program: Command): void {
   describeCommand(program.command('prune').option('--dry-run', 'only show what would be deleted'), {
     about:
-      'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS. Data without a setting is kept forever. Items, changes, verdicts and the checks that prove them are never deleted. Syncs and audits can run meanwhile.',
+      'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS. Data without a setting is kept forever. Items, changes, verdicts and the answers that prove them are never deleted. Syncs and checks can run meanwhile.',
     notes:
       '`run` and `scheduler` do this every six hours. Ctrl-C stops it; rows deleted until then stay deleted.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],

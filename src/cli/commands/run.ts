@@ -29,7 +29,7 @@ export function addWorker(program: Command): void {
   addService(
     program.command('worker'),
     { scheduler: false, worker: true, dashboard: false, api: false },
-    'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, WORKER_CONCURRENCY at a time, and continues interrupted audits. Any number may run, on any number of machines; they share the request budget.',
+    'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, WORKER_CONCURRENCY at a time, and continues interrupted checks. Any number may run, on any number of machines; they share the request budget.',
     'WORKER_CONCURRENCY=8',
   );
 }

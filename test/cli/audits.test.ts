@@ -25,7 +25,7 @@ describe('audits', () => {
     return { env, id: await mirror().newestAudit() };
   }
 
-  it('can be listed and shown, also as JSON', async () => {
+  it('can be listed, shown and exported before they end, also as JSON; codes without an answer are pending', async () => {
     const { env, id } = await unfinished();
     const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
     expect(JSON.parse(await printed(['audits', 'list', '--json'], env))).toMatchObject(audits);
@@ -36,84 +36,19 @@ describe('audits', () => {
     expect(shown).toMatch(/\nlines +31\nlines without a code +1\ncodes +30\n/);
     expect(shown).toContain('Read as csv, because its name ends in "csv".\n');
     expect(shown).toContain(`audits resume ${id}`);
-    expect(JSON.parse(await printed(['audits', 'show', id, '--json'], env))).toMatchObject({
-      audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
-      unproven: [],
-      list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
-    });
-    await mirror().rows(
-      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('other', 'other.example')`,
-    );
-    expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
-      `error: there is no audit ${id} of this seller\n  → \``,
-    );
-    expect(await printed(['audits', 'list', '--seller', 'other'], env)).toBe(
-      'No audits match the filter.\n',
-    );
-  });
-
-  it('wait for no time that a clock recorded which was ahead', async () => {
-    const { env, id } = await unfinished();
-    const until = async (ahead: string): Promise<unknown> => {
-      await mirror().rows(
-        `UPDATE mirror.audits SET problem = 'an outage', resume_at = now() + $1::interval`,
-        [ahead],
-      );
-      return (
-        JSON.parse(await printed(['audits', 'show', id, '--json'], env)) as {
-          audit: { resume_at: unknown };
-        }
-      ).audit.resume_at;
-    };
-    expect(await until('1 hour')).toEqual(expect.any(String));
-    expect(await until('30 days')).toBeNull();
-  });
-
-  it('with unproven codes say how to check these again', async () => {
-    const { env, id } = await unfinished();
-    await printed(['audits', 'resume', id], env);
-    await mirror().rows('UPDATE mirror.audits SET valid = valid - 1, unproven = 1');
-    for (const what of ['show', 'resume']) {
-      const { stdout } = await run(['audits', what, id], env);
-      expect(stdout).toContain('check the list again with --max-age 7d');
-    }
-  });
-
-  it('suggest commands that can be pasted as they are', async () => {
-    const { env, id } = await unfinished();
-    await printed(['audits', 'resume', id], env);
-    const own = String.raw`\n  → .*\`seller-mirror`;
-    const notFound = 2;
-    for (const [args, next, status] of [
-      [['audits', 'show', '999999'], 'audits', notFound],
-      [['audits', 'export', '999999'], 'audits list', notFound],
-      [['codes', 'show', 'a-code'], 'codes check a-code', notFound],
-      [['codes', 'show', '999999'], 'audits show 999999', notFound],
-      [['audits', 'cancel', id], `audits show ${id}`, 1],
+    // No time that was recorded by a clock that was ahead.
+    for (const [ahead, expected] of [
+      ['1 hour', expect.any(String) as string],
+      ['30 days', null],
     ] as const) {
-      const { code, stderr } = await run(args, env);
-      expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
-      expect(code, args.join(' ')).toBe(status);
-    }
-  });
-
-  it('of an unknown seller are an error, not an empty list: the name may be misspelt', async () => {
-    const { env, id } = await unfinished();
-    for (const command of [
-      ['codes', 'show', 'a-code'],
-      ['audits', 'list'],
-      ...['show', 'resume', 'cancel', 'export'].map((name) => ['audits', name, id]),
-    ]) {
-      expect(await run([...command, '--seller', 'nope'], env), command.join(' ')).toEqual({
-        code: 2,
-        stdout: '',
-        stderr: 'error: no seller "nope" is configured or in the store\n  → known: main\n',
+      await mirror().rows('UPDATE mirror.audits SET resume_at = now() + $1::interval', [ahead]);
+      expect(JSON.parse(await printed(['audits', 'show', id, '--json'], env))).toMatchObject({
+        audit: { lines: 31, rejected: 1, codes: 30, pending: 30, resume_at: expected },
+        unproven: [],
+        list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
       });
     }
-  });
 
-  it('can be exported before they end; codes without an answer are pending', async () => {
-    const { env, id } = await unfinished();
     const { code, stdout, stderr } = await run(['audits', 'export', id], env);
     expect(code).toBe(0);
     const [header, first, second] = cellsOf(stdout);
@@ -124,38 +59,42 @@ describe('audits', () => {
     expect(stderr).toBe('The audit has not ended yet: 30 of 30 codes are "pending".\n');
     const json = JSON.parse(await printed(['audits', 'export', id, '--json'], env)) as unknown[];
     expect(json).toHaveLength(31);
-    const both = await run(['audits', 'export', id, '--json', '--format', 'csv'], env);
-    expect(both.code).toBe(2);
-    for (const ending of ['csv', 'ndjson']) {
-      const out = freePath(ending);
-      const named = await run(['audits', 'export', id, '--out', out, '--json'], env);
-      expect(named.stderr).toMatch(/^error: --json and the ending of ".*" differ\n {2}→ /);
-      expect(named.code).toBe(2);
-      expect(existsSync(out)).toBe(false);
-    }
     const asJson = freePath('json');
     await printed(['audits', 'export', id, '--out', asJson, '--json'], env);
     expect(JSON.parse(readFileSync(asJson, 'utf8'))).toEqual(json);
+    const both = await run(['audits', 'export', id, '--json', '--format', 'csv'], env);
+    expect(both.code).toBe(2);
+    const out = freePath('csv');
+    const named = await run(['audits', 'export', id, '--out', out, '--json'], env);
+    expect(named.stderr).toMatch(/^error: --json and the ending of ".*" differ\n {2}→ /);
+    expect([named.code, existsSync(out)]).toEqual([2, false]);
     const nowhere = await run(['audits', 'export', id, '--out', '/no/such/x.csv'], env);
     expect(nowhere.stderr).toMatch(/there is no such folder\n {2}→ /);
     expect(nowhere.code).toBe(2);
   });
 
-  it('of 30,000 lines are exported by looking up each code once: comparing each with all took four minutes', async () => {
-    const sim = await codesMarket(mirror());
-    const env = settings(mirror().databaseUrl, sim.url);
-    const lines = Array.from({ length: 30_000 }, (_, n) => `code-${n}`);
-    const left = await run(
-      ['codes', 'check', fileWith(lines.join('\n')), '--yes', '--detach'],
-      env,
-    );
-    expect(left.code, left.stderr).toBe(0);
-    const out = await printed(['audits', 'export', await mirror().newestAudit()], env);
-    expect(out.trimEnd().split('\n')).toHaveLength(30_001);
-  });
-
-  it('with more lines than a sheet has rows are refused as a workbook, before any request', async () => {
+  it('of another seller are not found, those of an unknown one are an error, and a workbook for more lines than a sheet has rows', async () => {
     const { env, id } = await unfinished();
+    await mirror().rows(
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('other', 'other.example')`,
+    );
+    expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
+      `error: there is no audit ${id} of this seller\n  → \``,
+    );
+    expect(await printed(['audits', 'list', '--seller', 'other'], env)).toBe(
+      'No audits match the filter.\n',
+    );
+    for (const command of [
+      ['codes', 'show', 'a-code'],
+      ['audits', 'list'],
+      ...['show', 'resume', 'cancel', 'export'].map((name) => ['audits', name, id]),
+    ]) {
+      expect(await run([...command, '--seller', 'nope'], env), command.join(' ')).toEqual({
+        code: 2,
+        stdout: '',
+        stderr: 'error: no seller "nope" is configured or in the store\n  → known: main, other\n',
+      });
+    }
     await mirror().rows('UPDATE mirror.audits SET lines = 1048576');
     const out = freePath('xlsx');
     const market = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
@@ -169,7 +108,20 @@ describe('audits', () => {
     expect(existsSync(out)).toBe(false);
   });
 
-  it('stay cancelled until they are resumed', async () => {
+  it('of 20,000 lines are exported by looking up each code once: comparing each with all would take two minutes', async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const lines = Array.from({ length: 20_000 }, (_, n) => `code-${n}`);
+    const left = await run(
+      ['codes', 'check', fileWith(lines.join('\n')), '--yes', '--detach'],
+      env,
+    );
+    expect(left.code, left.stderr).toBe(0);
+    const out = await printed(['audits', 'export', await mirror().newestAudit()], env);
+    expect(out.trimEnd().split('\n')).toHaveLength(20_001);
+  });
+
+  it('stay cancelled until they are resumed, and suggest commands that can be pasted as they are', async () => {
     const { env, id } = await unfinished();
     const cancelled = await printed(['audits', 'cancel', id], env);
     expect(cancelled).toMatch(/audit \d+ is cancelled: 30 codes not checked yet\n/);
@@ -179,8 +131,25 @@ describe('audits', () => {
     expect(await printed(['audits', 'show', id], env)).not.toContain('audits cancel');
     const again = await run(['audits', 'cancel', id], env);
     expect(again.stderr).toMatch(/^error: audit \d+: there is nothing to do, /);
-    expect(again.code).toBe(1);
     expect(await printed(['audits', 'resume', id], env)).toMatch(/^✓ audit/);
+    const own = String.raw`\n  → .*\`seller-mirror`;
+    const notFound = 2;
+    for (const [args, next, status] of [
+      [['audits', 'show', '999999'], 'audits', notFound],
+      [['audits', 'export', '999999'], 'audits list', notFound],
+      [['codes', 'show', 'a-code'], 'codes check a-code', notFound],
+      [['codes', 'show', '999999'], 'audits show 999999', notFound],
+      [['audits', 'cancel', id], `audits show ${id}`, 1],
+    ] as const) {
+      const { code, stderr } = await run(args, env);
+      expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
+      expect(code, args.join(' ')).toBe(status);
+    }
+    await mirror().rows('UPDATE mirror.audits SET valid = valid - 1, unproven = 1');
+    for (const what of ['show', 'resume']) {
+      const { stdout } = await run(['audits', what, id], env);
+      expect(stdout).toContain('check the list again with --max-age 7d');
+    }
   });
 });
 

@@ -43,65 +43,34 @@ const verdicts = () =>
       WHERE verdict IS NOT NULL ORDER BY code, seller_id`,
   );
 
-it('asks one seller after another and says who sold a code; a denial of another seller is no verdict', async () => {
-  const { ofFirst, ofSecond, check } = await market();
+it('asks one seller after another, who sold a code the last time first, and says who sold it; a code is invalid after a second check with each', async () => {
+  const { sim, ofFirst, ofSecond, check, asked } = await market();
   const [one = '', two = ''] = [ofFirst[0], ofSecond[0]];
-  const { code, stdout, stderr } = await check(two, one, '--json');
-  expect(code, stderr).toBe(0);
+  const { code, stdout } = await check(two, one, 'never-sold-1', '--json', '--fail-on', 'invalid');
+  expect(code).toBe(5);
   expect(JSON.parse(stdout)).toMatchObject([
     { code: two, verdict: 'valid', seller: 'second' },
     { code: one, verdict: 'valid', seller: 'first' },
-  ]);
-  const stored = await verdicts();
-  expect(stored).toHaveLength(2);
-  expect(stored).toContainEqual({ seller: 'second', code: two, verdict: 'valid' });
-  expect(stored).toContainEqual({ seller: 'first', code: one, verdict: 'valid' });
-  const text = await check(two);
-  expect(text.stdout).toMatch(/✓ \S+ · valid\n\s+seller\s+second\n/);
-});
-
-it('takes stored answers that are young enough, and asks who sold the code the last time first', async () => {
-  const { sim, ofSecond, check, asked } = await market();
-  const [sold = ''] = ofSecond;
-  await check(sold);
-  const before = asked(sold);
-  expect(before).toBe(2);
-  const calls = sim.requestCount;
-  const young = await check(sold, '--max-age', '7d', '--json');
-  expect(JSON.parse(young.stdout)).toMatchObject([{ verdict: 'valid', seller: 'second' }]);
-  expect(sim.requestCount).toBe(calls);
-  await check(sold);
-  expect(asked(sold)).toBe(before + 1);
-});
-
-it('checks a code that nobody found a second time with each seller, before it is invalid', async () => {
-  const { ofSecond, check } = await market();
-  const [sold = ''] = ofSecond;
-  const { code, stdout } = await check('never-sold-1', sold, '--json', '--fail-on', 'invalid');
-  expect(code).toBe(5);
-  expect(JSON.parse(stdout)).toMatchObject([
     { code: 'never-sold-1', verdict: 'invalid', seller: null },
-    { code: sold, verdict: 'valid', seller: 'second' },
   ]);
-  expect(await verdicts()).toEqual(
+  // A denial of another seller is no verdict.
+  const stored = await verdicts();
+  expect(stored).toHaveLength(4);
+  expect(stored).toEqual(
     expect.arrayContaining([
+      { seller: 'second', code: two, verdict: 'valid' },
+      { seller: 'first', code: one, verdict: 'valid' },
       { seller: 'first', code: 'never-sold-1', verdict: 'invalid' },
       { seller: 'second', code: 'never-sold-1', verdict: 'invalid' },
     ]),
   );
-  const denials = await mirror().rows(
-    `SELECT 1 FROM mirror.code_checks JOIN mirror.purchase_codes USING (code_id) WHERE code = '${sold}' AND reason = 'denied'`,
-  );
-  expect(denials).toEqual([]);
-});
-
-it('calls a code of which one seller can’t be asked unproven, since that seller may have sold it', async () => {
-  const { ofFirst, ofSecond, check } = await market('a-key-that-was-revoked');
-  const found = await check(ofFirst[0] ?? '');
-  expect(found.code, found.stderr).toBe(0);
-  const { code, stdout } = await check(ofSecond[0] ?? '', '--json');
-  expect(code).toBe(4);
-  expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven', seller: null }]);
+  const before = asked(two);
+  const calls = sim.requestCount;
+  const young = await check(two, '--max-age', '7d');
+  expect(young.stdout).toMatch(/✓ \S+ · valid\n\s+seller\s+second\n/);
+  expect(sim.requestCount).toBe(calls);
+  await check(two);
+  expect(asked(two)).toBe(before + 1);
 });
 
 describe('a list', () => {
@@ -109,7 +78,7 @@ describe('a list', () => {
     fileWith(['name,code', ...codes.map((code, n) => `buyer ${n},${code}`)].join('\n'));
 
   it('is asked of one seller after another, and its one result says who sold each code', async () => {
-    const { ofFirst, ofSecond, check } = await market();
+    const { sim, ofFirst, ofSecond, check } = await market();
     const [one = '', two = ''] = [ofFirst[0], ofSecond[0]];
     const out = freePath('csv');
     const list = listOf(two, one, 'never-sold-1', '', two);
@@ -140,38 +109,25 @@ describe('a list', () => {
       { seller: 'first', lines: 3, codes: 2, valid: 1, invalid: 1 },
       { seller: 'second', lines: 3, codes: 2, valid: 1, invalid: 1 },
     ]);
-  });
 
-  it('as a workbook or JSON names the seller, too, and --fail-on looks at what all sellers say', async () => {
-    const { ofFirst, ofSecond, check } = await market();
-    const list = listOf(ofFirst[0] ?? '', ofSecond[0] ?? '');
-    const json = await check(list, '--out', '-', '--format', 'json', '--fail-on', 'invalid');
+    // Stored answers come first: nothing is asked for that any seller is known to have sold.
+    const calls = sim.requestCount;
+    const sold = listOf(one, two);
+    const args = ['--max-age', '7d', '--fail-on', 'invalid', '--out', '-', '--format', 'json'];
+    const json = await check(sold, ...args);
     expect(json.code, json.stderr).toBe(0);
     expect(JSON.parse(json.stdout)).toMatchObject([
       { verdict: 'valid', seller: 'first' },
       { verdict: 'valid', seller: 'second' },
     ]);
-    const bad = await check(listOf('never-sold-1'), '--yes', '--json', '--fail-on', 'invalid');
+    expect(sim.requestCount).toBe(calls);
+    const told = ['--yes', '--max-age', '7d', '--json', '--fail-on', 'invalid'];
+    const bad = await check(listOf('never-sold-1'), ...told);
     expect(bad.code, bad.stderr).toBe(5);
     expect(JSON.parse(bad.stdout)).toMatchObject({
       audits: [{ audit: { seller_id: 'first' } }, { audit: { seller_id: 'second' } }],
       out: null,
     });
-  });
-
-  it('takes stored answers first, and asks for nothing that any seller is known to have sold', async () => {
-    const { sim, ofFirst, ofSecond, check } = await market();
-    const list = listOf(ofFirst[0] ?? '', ofSecond[0] ?? '');
-    expect((await check(list)).code).toBe(0);
-    const calls = sim.requestCount;
-    const { code, stdout } = await check(list, '--max-age', '7d', '--out', '-');
-    expect(code).toBe(0);
-    expect(
-      cellsOf(stdout)
-        .slice(1)
-        .map((cells) => cells[2]),
-    ).toEqual(['first', 'second']);
-    expect(sim.requestCount).toBe(calls);
   });
 
   it('asks the other sellers about a code that the one who sold it denies now', async () => {
@@ -228,10 +184,14 @@ describe('a list', () => {
       ['first', 'valid'],
       ['', 'pending'],
     ]);
+    // The same of an argument: that seller may have sold it.
+    const given = await check(ofSecond[1] ?? '', '--json');
+    expect(given.code).toBe(4);
+    expect(JSON.parse(given.stdout)).toMatchObject([{ verdict: 'unproven', seller: null }]);
   });
 });
 
-it('shows with --dry-run by how much several sellers multiply the calls, and asks nobody', async () => {
+it('shows with --dry-run by how much several sellers multiply the calls, and needs --seller for what is about one', async () => {
   const { sim, check } = await market();
   const { code, stdout, stderr } = await check('abc-1', 'abc-2', '--dry-run', '--json');
   expect(code, stderr).toBe(0);
@@ -244,17 +204,14 @@ it('shows with --dry-run by how much several sellers multiply the calls, and ask
       { seller: 'second', size: { codes: 2 } },
     ],
   });
-  expect(sim.log).toEqual([]);
-});
-
-it.each([
-  [['abc-1', '--known-valid', 'abc-2'], /valid belongs to one seller.*\n.*: first, second\n$/],
-  [['abc-1', '--detach'], /^error: --detach needs one seller.*\n.*: first, second\n$/],
-])('needs --seller for %j, which is about one seller', async (args, message) => {
-  const { sim, check } = await market();
-  const { code, stderr } = await check(...args);
-  expect(stderr).toMatch(message);
-  expect(code).toBe(2);
+  for (const [message, ...args] of [
+    [/valid belongs to one seller.*\n.*: first, second\n$/, '--known-valid', 'abc-2'],
+    [/^error: --detach needs one seller.*\n.*: first, second\n$/, '--detach'],
+  ] as const) {
+    const refused = await check('abc-1', ...args);
+    expect(refused.stderr).toMatch(message);
+    expect(refused.code).toBe(2);
+  }
   expect(sim.log).toEqual([]);
 });
 

@@ -17,7 +17,7 @@ it('the budget is shared by parallel checks, never exceeded, and spent almost on
   });
   const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '6000' });
   const isSold = (code: string): boolean => purchases.find(code, catalogue)?.state === 'valid';
-  const codes = Array.from({ length: 450 }, (_, n) =>
+  const codes = Array.from({ length: 300 }, (_, n) =>
     n % 10 === 9 ? `nobody-bought-${n}` : purchases.codeAt(n),
   );
   const check = async (list: readonly string[]): Promise<void> => {
@@ -33,7 +33,7 @@ it('the budget is shared by parallel checks, never exceeded, and spent almost on
       .map((cells) => cells[1]);
     expect(verdicts).toEqual(list.map((one) => (isSold(one) ? 'valid' : 'invalid')));
   };
-  await Promise.all([check(codes.slice(0, 225)), check(codes.slice(225))]);
+  await Promise.all([check(codes.slice(0, 150)), check(codes.slice(150))]);
   const denied = codes.filter((code) => !isSold(code));
   // A denied code is asked up to four times; proofs are 12 % of the asks in windows, 2 % of the list, and a few.
   const asks = codes.length + 3 * denied.length;

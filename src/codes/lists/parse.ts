@@ -7,7 +7,7 @@ import { readCell } from '../../marketplace/code.js';
 import { readCsv, readLines, splitOf, type Split } from './csv.js';
 import { isShortenedNumber, plainName, SHORTENED_NUMBER } from './kinds.js';
 import { isBlank, isEmpty, planTable } from './table.js';
-import { decode, refuseBinary } from './text.js';
+import { decode, isWorkbook, refuseBinary } from './text.js';
 import {
   assertCells,
   masked,
@@ -17,10 +17,40 @@ import {
   type Format,
   type Layout,
   type List,
+  type ListOptions,
   type Mask,
   type Reading,
   type Row,
 } from './types.js';
+
+/**
+ * Finds out how a list is written: an Excel workbook, or a text.
+ * @param mask of the keys
+ * @throws UserError when it is not a list of codes, it is too large, or the column of codes is unclear
+ */
+export async function readingOf(
+  {
+    bytes: { buffer, byteOffset, length },
+    name,
+    format,
+    column,
+    sheet,
+    keys = [],
+  }: Omit<ListOptions, 'signal'> & { readonly bytes: Uint8Array },
+  mask: Mask,
+): Promise<Reading> {
+  const bytes = Buffer.from(buffer, byteOffset, length);
+  const options = { name, format, column: column === undefined ? column : mask(column), mask };
+  if (isWorkbook(bytes) && (format === undefined || format === 'xlsx')) {
+    // Loaded on demand: only workbooks need its libraries.
+    return (await import('./xlsx.js')).readXlsx(bytes, { ...options, sheet, keys });
+  }
+  if (sheet === undefined) return readText(bytes, options);
+  throw refused(
+    'there is no sheet in a list that is no Excel workbook',
+    'Leave --sheet out, or name an Excel workbook (.xlsx).',
+  );
+}
 
 interface TextOptions {
   readonly name: string;

@@ -3,10 +3,9 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { cellMasker } from '../../domain/redact.js';
 import { Secret } from '../../domain/secret.js';
 import { isUserError } from '../../domain/user-error.js';
-import { entriesOf, readText } from './parse.js';
+import { entriesOf, readingOf } from './parse.js';
 import type { ReadingMessage, ReadingTask } from './read-list.js';
-import { isWorkbook } from './text.js';
-import { refused, type Entry, type Mask, type Reading } from './types.js';
+import type { Entry } from './types.js';
 
 /** Entries sent at a time. */
 const BATCH = 4_000;
@@ -21,7 +20,7 @@ async function read(port: MessagePort, task: ReadingTask): Promise<void> {
   try {
     const keys = task.keys.map((key) => new Secret(key));
     const mask = cellMasker(keys);
-    const reading = await readingOf(task, keys, mask);
+    const reading = await readingOf({ ...task, keys }, mask);
     const entries = entriesOf(reading, mask);
     let some: Entry[] = [];
     let next = entries.next();
@@ -36,24 +35,6 @@ async function read(port: MessagePort, task: ReadingTask): Promise<void> {
     if (!isUserError(error, 'FILE')) throw error;
     await send({ fault: error.message, remedy: error.remedy });
   }
-}
-
-async function readingOf(
-  { bytes: { buffer, byteOffset, length }, name, format, column, sheet }: ReadingTask,
-  keys: readonly Secret[],
-  mask: Mask,
-): Promise<Reading> {
-  const bytes = Buffer.from(buffer, byteOffset, length);
-  const options = { name, format, column: column === undefined ? column : mask(column), mask };
-  if (isWorkbook(bytes) && (format === undefined || format === 'xlsx')) {
-    // Loaded on demand: only workbooks need its libraries.
-    return (await import('./xlsx.js')).readXlsx(bytes, { ...options, sheet, keys });
-  }
-  if (sheet === undefined) return readText(bytes, options);
-  throw refused(
-    'there is no sheet in a list that is no Excel workbook',
-    'Leave --sheet out, or name an Excel workbook (.xlsx).',
-  );
 }
 
 if (parentPort !== null) await read(parentPort, workerData as ReadingTask);

@@ -1,4 +1,4 @@
-import { entriesOf, readText } from '../../../src/codes/lists/parse.js';
+import { entriesOf, readingOf, readText } from '../../../src/codes/lists/parse.js';
 import type { Entry, List, ListOptions } from '../../../src/codes/lists/types.js';
 import { cellMasker } from '../../../src/domain/redact.js';
 import { UserError } from '../../../src/domain/user-error.js';
@@ -10,11 +10,14 @@ type Options = Partial<ListOptions>;
 export function parsed(bytes: Buffer, { name, keys = [], format, column }: ListOptions): List {
   const mask = cellMasker(keys);
   const reading = readText(bytes, { name, mask, format, column: column && mask(column) });
+  return { name, layout: reading.layout, ...collected(entriesOf(reading, mask)), workbook: null };
+}
+
+function collected(all: ReturnType<typeof entriesOf>) {
   const entries: Entry[] = [];
-  const all = entriesOf(reading, mask);
   let next = all.next();
   for (; next.done !== true; next = all.next()) entries.push(next.value);
-  return { name, layout: reading.layout, entries, ...next.value, workbook: null };
+  return { entries, ...next.value };
 }
 
 /** Reads a list. */
@@ -37,10 +40,23 @@ export function refusal(list: Written, options: Options = {}): string {
   try {
     readAll(list, options);
   } catch (error) {
-    if (error instanceof UserError) return `${error.message} → ${error.remedy}`;
-    throw error;
+    return wordsOf(error);
   }
   return 'was read';
+}
+
+/** Problem and remedy of an error. */
+export function wordsOf(error: unknown): string {
+  if (error instanceof UserError) return `${error.message} → ${error.remedy}`;
+  throw error;
+}
+
+/** Reads any list, also a workbook. */
+export async function readBook(book: Buffer, options: Options = {}) {
+  const mask = cellMasker(options.keys ?? []);
+  const reading = await readingOf({ bytes: book, name: 'list.xlsx', ...options }, mask);
+  const { layout, workbook } = reading;
+  return { layout, workbook, ...collected(entriesOf(reading, mask)) };
 }
 
 /** A text in big-endian UTF-16. */

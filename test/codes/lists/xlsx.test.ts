@@ -1,12 +1,10 @@
-import { writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { codesMarket, freePath, printed, run, settings } from '../../cli/support.js';
-import { KEY, useMirror } from '../../support/mirror.js';
-import { code } from './support.js';
+import type { ListOptions } from '../../../src/codes/lists/types.js';
+import { Secret } from '../../../src/domain/secret.js';
+import { code, readBook, wordsOf } from './support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from './zip.js';
 
-const mirror = useMirror();
 const [A, B] = [code(1), code(2)];
 
 function row(number: number, cells: string): string {
@@ -15,29 +13,9 @@ function row(number: number, cells: string): string {
 
 const HEADER = row(1, inline('A1', 'name') + inline('B1', 'purchase code'));
 
-function fileOf(book: Buffer): string {
-  const path = freePath('xlsx');
-  writeFileSync(path, book);
-  return path;
-}
-
-/** The lines of a workbook’s list, with their cells by column and why they have no code; and what is said of the reading. */
-async function listIn(book: Buffer, ...options: string[]) {
-  const sim = await codesMarket(mirror());
-  const env = settings(mirror().databaseUrl, sim.url);
-  const args = ['codes', 'check', fileOf(book), '--detach', '--yes', ...options];
-  const { code, stderr } = await run(args, env);
-  expect(code, stderr).toBe(0);
-  const json = await printed(['audits', 'export', await mirror().newestAudit(), '--json'], env);
-  return { said: stderr, rows: JSON.parse(json) as Record<string, unknown>[] };
-}
-
-/** What is said of the reading. */
-async function reading(book: Buffer, ...options: string[]): Promise<string> {
-  const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
-  const { stderr } = await run(['codes', 'check', fileOf(book), '--dry-run', ...options], env);
-  return stderr;
-}
+/** Why a file is no list. */
+const refusal = (book: Buffer, options: Partial<ListOptions> = {}): Promise<string> =>
+  readBook(book, options).then(() => 'was read', wordsOf);
 
 describe('a list in an Excel workbook', () => {
   it('has text in every notation that programs use, also with namespace prefixes; blank rows are skipped', async () => {
@@ -58,15 +36,16 @@ describe('a list in an Excel workbook', () => {
       return [name, isSheet ? changed : xml] as const;
     });
     for (const book of [files, Object.fromEntries(prefixed)]) {
-      const { rows: read, said } = await listIn(await zipOf(book));
-      expect(read).toMatchObject([
-        { name: 'Ada', 'purchase code': A },
-        { name: 'Ada King', 'purchase code': B },
-        { name: ' a\rb & c<d>', 'purchase code': 'x-1' },
-        { name: '', 'purchase code': code(3), column_6: 'right of the table' },
+      const { blankLines, entries, layout } = await readBook(await zipOf(book));
+      expect(entries).toMatchObject([
+        { columns: ['Ada', A], code: A },
+        { columns: ['Ada King', B], code: B },
+        { columns: [' a\rb & c<d>', 'x-1'], code: 'x-1' },
+        { columns: ['', code(3), '', '', '', 'right of the table'], code: code(3) },
       ]);
-      expect(said).toContain('The list is sheet "S", the only sheet.\n');
-      expect(said).toContain('  1 blank line skipped\n');
+      expect(layout.columns).toMatchObject({ 1: 'purchase code', 5: 'column_6' });
+      expect(layout.reasons).toContain('The list is sheet "S", the only sheet.');
+      expect(blankLines).toBe(1);
     }
   });
 
@@ -85,13 +64,13 @@ describe('a list in an Excel workbook', () => {
     const rows = cases.map(([cell], n) =>
       row(n + 2, inline(`A${n + 2}`, 'x') + cell.replaceAll('B2', `B${n + 2}`)),
     );
-    const said = await reading(await workbookOf(HEADER + rows.join('')));
-    const reasons = [...said.matchAll(/^ {4}row (\d+): (.*)$/gm)];
-    expect(reasons.map(([, number]) => Number(number))).toEqual(cases.map((_, n) => n + 2));
-    for (const [at, [, why]] of cases.entries()) expect(reasons[at]?.[2]).toMatch(why);
+    const { entries } = await readBook(await workbookOf(HEADER + rows.join('')));
+    expect(entries).toMatchObject(
+      cases.map(([, why], n) => ({ line: n + 2, rejected: expect.stringMatching(why) as string })),
+    );
     const formulas = [2, 3].map((n) => row(n, `<c r="A${n}"><f>B${n}</f></c>`));
     const book = await workbookOf(row(1, inline('A1', 'code')) + formulas.join(''));
-    expect(await reading(book)).toContain('2 lines: 0 codes to check, 2 rejected\n');
+    expect(await readBook(book)).toMatchObject({ rejected: 2 });
   });
 
   it('is read with every cell unchanged, whatever its texts', async () => {
@@ -107,8 +86,8 @@ describe('a list in an Excel workbook', () => {
       );
     const rows = records.map((cells, n) => xmlOf(3 * n + 2, [...cells, code(n)]));
     const names = ['first', 'second', 'third', 'code'];
-    const { rows: read } = await listIn(await workbookOf(xmlOf(1, names) + rows.join('')));
-    expect(read.map((one) => names.map((name) => one[name]))).toEqual(
+    const { entries } = await readBook(await workbookOf(xmlOf(1, names) + rows.join('')));
+    expect(entries.map(({ columns }) => columns)).toEqual(
       records.map((cells, n) => [...cells, code(n)]),
     );
   });
@@ -146,23 +125,23 @@ describe('the sheet', () => {
       workbookFiles(sheets.map(([name, rows, attributes = '']) => ({ name, rows, attributes }))),
     );
 
-  it.each<[what: string, sheets: Sheets, options: string[], said: string | RegExp]>([
+  it.each<[what: string, sheets: Sheets, options: Partial<ListOptions>, said: string | RegExp]>([
     [
       'the first with a column of codes',
       book,
-      [],
+      {},
       '"Customers", the first with a column of codes.',
     ],
-    ['the one that is named', book, ['--sheet', 'customers'], '"Customers", as requested.'],
-    ['the one that is numbered', book, ['--sheet', '3'], '"Customers", as requested.'],
-    ['a hidden one if it is named', book, ['--sheet', 'Old'], '"Old", as requested.'],
+    ['the one that is named', book, { sheet: 'customers' }, '"Customers", as requested.'],
+    ['the one that is numbered', book, { sheet: '3' }, '"Customers", as requested.'],
+    ['a hidden one if it is named', book, { sheet: 'Old' }, '"Old", as requested.'],
     [
       'no cover',
       [
         ['Cover', cover],
         ['List', codes],
       ],
-      [],
+      {},
       'sheet "List"',
     ],
     [
@@ -171,7 +150,7 @@ describe('the sheet', () => {
         ['Cover', cover],
         ['More', cover],
       ],
-      [],
+      {},
       'sheet "Cover"',
     ],
     [
@@ -180,7 +159,7 @@ describe('the sheet', () => {
         ['Codes', codes],
         ['Keys', keys],
       ],
-      ['--column', 'kennung'],
+      { column: 'kennung' },
       'sheet "Keys"',
     ],
     [
@@ -189,14 +168,14 @@ describe('the sheet', () => {
         ['Notes', cover],
         ['List', titled],
       ],
-      [],
+      {},
       /sheet "List".*Line 3 is the header: .* The line above it is left out/s,
     ],
     [
       'one that exists: the error names all',
       book,
-      ['--sheet', 'Kunden'],
-      'there is no sheet "Kunden"\n  → The sheets are "Read me", "Old", "Customers", "\uFFFDevil"',
+      { sheet: 'Kunden' },
+      'there is no sheet "Kunden" → The sheets are "Read me", "Old", "Customers", "\uFFFDevil"',
     ],
     [
       'one with codes: the error has the problem of the first',
@@ -204,20 +183,14 @@ describe('the sheet', () => {
         ['One', notes],
         ['Two', ''],
       ],
-      [],
-      /error: sheet "One": no column looks like purchase codes\n.*The sheets are "One", "Two"/,
+      {},
+      /^sheet "One": no column looks like purchase codes.*The sheets are "One", "Two"/,
     ],
   ])('is %s', async (_, sheets, options, said) => {
-    expect(await reading(await bookOf(sheets), ...options)).toMatch(said);
+    const read = readBook(await bookOf(sheets), options);
+    expect(await read.then(({ layout }) => layout.reasons.join('\n'), wordsOf)).toMatch(said);
   });
 });
-
-/** What is said about a file that is no list. */
-async function refusal(book: Buffer, ...options: string[]): Promise<string> {
-  const { code, stderr } = await run(['codes', 'check', fileOf(book), ...options], {});
-  expect(code).toBe(2);
-  return stderr;
-}
 
 /** Sets a 4-byte field in the central directory's entry of this name. */
 function forged(zip: Buffer, name: string, offset: number, value: number): Buffer {
@@ -280,13 +253,22 @@ describe('a malicious workbook', () => {
   });
 
   it('is not kept for its result if any of its parts holds an API key, which is masked everywhere', async () => {
-    const note = 'The workbook holds an API key: its result is a new workbook';
+    const KEY = 'k3y-0123456789abcdef0123456789abcdef';
+    const keys = [new Secret(KEY)];
+    const note = expect.stringContaining('The workbook holds an API key: its result is a new');
     const elsewhere = { ...good(), 'xl/worksheets/sheet2.xml': row(1, inline('A1', KEY)) };
     const cells = HEADER + row(2, inline('A2', KEY) + inline('B2', KEY));
     const named = workbookFiles([{ name: KEY, rows: cells }]);
-    for (const book of [elsewhere, named]) expect(await reading(await zipOf(book))).toContain(note);
-    expect(await reading(await zipOf(good()))).not.toContain(note);
-    const unknown = await reading(await zipOf(named), '--sheet', 'x');
+    for (const book of [elsewhere, named]) {
+      const list = await readBook(await zipOf(book), { keys });
+      expect(list).toMatchObject({ notes: [note], workbook: null });
+      expect(JSON.stringify(list)).not.toContain(KEY);
+    }
+    expect(await readBook(await zipOf(good()), { keys })).toMatchObject({
+      notes: [],
+      workbook: { sheet: SHEET, headerRow: 1 },
+    });
+    const unknown = await refusal(await zipOf(named), { keys, sheet: 'x' });
     expect(unknown).toContain('The sheets are "[secret]"');
   });
 });
@@ -316,15 +298,15 @@ describe('a file that is no readable workbook', () => {
     [
       'of the old kind',
       () => OLD,
-      'of the old kind (.xls), or one with a password, not a list of codes\n  → Save it in Excel as .xlsx',
+      'of the old kind (.xls), or one with a password, not a list of codes → Save it in Excel as .xlsx',
     ],
     [
       'with a password',
       withPassword,
-      'an Excel workbook with a password, not a list of codes\n  → Remove the password',
+      'an Excel workbook with a password, not a list of codes → Remove the password',
     ],
     ['with a password of the archive', withZipPassword, 'the workbook has a password'],
-    ['in the binary form', binary, 'binary form (.xlsb)\n  → Save it in Excel'],
+    ['in the binary form', binary, 'binary form (.xlsb) → Save it in Excel'],
     ['of words', document, 'an Office document, but not an Excel workbook'],
     ['that is cut off', cutOff, 'damaged or cut off'],
     ['with a damaged sheet', damaged, 'damaged or cut off'],
@@ -336,9 +318,9 @@ describe('a file that is no readable workbook', () => {
 
   it('is refused as another format, and so is text as a workbook or with a sheet', async () => {
     const book = await workbookOf(HEADER + row(2, inline('B2', A)));
-    expect(await refusal(book, '--input-format', 'csv')).toContain('Leave --input-format out');
+    expect(await refusal(book, { format: 'csv' })).toContain('Leave --input-format out');
     const text = Buffer.from('a\nb\n');
-    expect(await refusal(text, '--input-format', 'xlsx')).toContain('is not an Excel workbook');
-    expect(await refusal(text, '--sheet', 'a')).toContain('there is no sheet in a list');
+    expect(await refusal(text, { format: 'xlsx' })).toContain('is not an Excel workbook');
+    expect(await refusal(text, { sheet: 'a' })).toContain('there is no sheet in a list');
   });
 });

@@ -91,8 +91,9 @@ async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promis
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
-    const failure = state === 'failed' && deps.request != null ? problem : null;
-    const retryAt = failure && (deps.request?.retryAt(failure) ?? null);
+    const { request = null } = deps;
+    const failure = state === 'failed' && request !== null ? problem : null;
+    const retryAt = failure && (request?.retryAt(failure) ?? null);
     // A command that somebody waits for parks nobody.
     const parks = failure !== null && problemAction(failure.code) === 'park';
     await finishRun(

@@ -44,7 +44,7 @@ it('kill -9 at any moment leaves the old catalogue or the new one, and the next 
     }
   };
   let before = await prices();
-  for (const part of [0.1, 0.3, 0.5, 0.7, 0.9]) {
+  for (const part of [0.2, 0.5, 0.8]) {
     catalogue.touchShare(100, 'price');
     const requests = sim.log.length;
     const sync = startSync(sim.url);

@@ -4,7 +4,7 @@ import { openSynced } from './market.js';
 
 const mirror = useMirror();
 const ITEMS = 16;
-const NIGHTS = Number(process.env['NIGHTS'] ?? 200);
+const NIGHTS = Number(process.env['NIGHTS'] ?? 60);
 
 /** Each item with its name and state in one snapshot, and whether all views agree about the states. */
 async function look(): Promise<{ items: string; figures: readonly string[] }> {

@@ -1,8 +1,8 @@
-import { gzipSync, brotliCompressSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { createMarketplace, unlimitedBudget, type Marketplace } from '../../src/index.js';
+import type { Marketplace } from '../../src/index.js';
 import { startServer, type Answer, type Recorded } from '../support/http-server.js';
-import { accountBody, client, KEY, like, listBody, PURCHASE, wireItem } from './support.js';
+import { accountBody, client, like, listBody, PURCHASE, wireItem } from './support.js';
 
 const CODE = PURCHASE.purchase_code;
 const VALID = JSON.stringify({ status: 'success', data: { purchase: PURCHASE } });
@@ -49,7 +49,6 @@ describe('the random parameter', () => {
 
   it.each<[string, Answer]>([
     ['400', { status: 400, body: '{"message":"Bad Request"}' }],
-    ['414', { status: 414, body: 'too long' }],
     ['422', { status: 422, body: '{"message":"unknown parameter","errors":{"_":["no"]}}' }],
     ['a redirect to the home page', toHome],
     ['a redirect to the same address without it', toItself],
@@ -73,7 +72,6 @@ describe('the random parameter', () => {
       { status: 400, body: '{"status":"error","msg":"Invalid purchase code"}' },
     ],
     ['401', { status: 401, body: '{"status":"error","msg":"Invalid request"}' }],
-    ['403', { status: 403, body: '{"status":"error","msg":"Forbidden"}' }],
     ['a refusal of the key with 400', { status: 400, body: keyMissing }],
     ['500', { status: 500 }],
   ])('stays after %s, whatever a cache answers without it', async (_, refusal) => {
@@ -105,17 +103,11 @@ describe('the random parameter', () => {
 describe('an answer that is older than its question', () => {
   const headers: readonly Readonly<Record<string, string>>[] = [
     { age: '600' },
-    { age: ' 5 ' },
     { age: '600, 3' },
     { 'x-cache': 'HIT' },
-    { 'x-cache': 'Hit from cloudfront' },
     { 'x-cache': 'RefreshHit from cloudfront' },
-    { 'x-cache': 'TCP_HIT' },
     { 'x-cache': 'MISS, HIT' },
-    { 'cf-cache-status': 'HIT' },
     { 'cf-cache-status': 'STALE' },
-    { 'x-proxy-cache': 'hit' },
-    { 'x-cache-status': 'HIT' },
     { 'cache-status': 'ExampleCache; hit; ttl=30' },
   ];
 
@@ -140,14 +132,10 @@ describe('an answer that is older than its question', () => {
 
   it.each([
     { age: '0' },
-    { age: 'soon' },
     { 'x-cache': 'MISS' },
     { 'x-cache': 'hit-for-pass' },
-    { 'x-cache': 'white' },
     { 'cf-cache-status': 'DYNAMIC' },
-    { 'cf-cache-status': 'BYPASS' },
     { 'cache-status': 'ExampleCache; fwd=miss; stored' },
-    { 'x-cache-hits': '0' },
     { 'cache-control': 'max-age=600, stale-if-error=60' },
   ])('is not one with %j', async (header: Readonly<Record<string, string>>) => {
     const server = await startServer((request) => ({ ...usual(request), headers: header }));
@@ -164,28 +152,24 @@ describe('an answer that is older than its question', () => {
   });
 });
 
-describe('the largest answer', () => {
+it('the largest answer is bounded after decompression: 4 MiB for an item, else 1 MiB', async () => {
   const MIB = 1024 * 1024;
   const padded = (body: string, size: number): string =>
     `${body.slice(0, -1)}${' '.repeat(size - body.length)}}`;
-  const LIMITS: readonly [number, number, number][] = CALLS.flatMap(([name], index) =>
-    name === 'list' ? [] : [[index, name === 'item' ? 4 : 1, index] as [number, number, number]],
-  );
-
-  it.each(LIMITS)('is bounded after decompression (call %i: %i MiB)', async (index, mib) => {
-    const [, call] = CALLS[index] as (typeof CALLS)[number];
-    const encodings = { identity: (text: string) => text, gzip: gzipSync, br: brotliCompressSync };
-    for (const [encoding, encode] of Object.entries(encodings)) {
+  const encodings = { identity: (text: string) => text, gzip: gzipSync };
+  for (const [encoding, encode] of Object.entries(encodings)) {
+    for (const [name, call] of CALLS.filter(([name]) => name !== 'list')) {
       for (const more of [0, 1]) {
+        const size = (name === 'item' ? 4 : 1) * MIB + more;
         const server = await startServer(({ url }) => ({
           headers: { 'content-encoding': encoding },
-          body: encode(padded(BODIES[url.pathname] ?? '', mib * MIB + more)),
+          body: encode(padded(BODIES[url.pathname] ?? '', size)),
         }));
-        const expected = more === 0 ? 'answered' : 'unreadable';
-        expect(await call(client(server.url))).toMatchObject({ kind: expected });
+        const kind = more === 0 ? 'answered' : 'unreadable';
+        expect(await call(client(server.url))).toMatchObject({ kind });
       }
     }
-  });
+  }
 });
 
 it('an answer whose compressed bytes stand for nothing is bounded, too', async () => {
@@ -194,12 +178,4 @@ it('an answer whose compressed bytes stand for nothing is bounded, too', async (
   const headers = { 'content-encoding': 'deflate' };
   const server = await startServer({ headers, body: blocks });
   expect(await client(server.url).account()).toMatchObject({ flaw: 'too-large' });
-});
-
-it('the library’s client sends the random parameter without being told', async () => {
-  const server = await startServer(usual);
-  const market = createMarketplace({ baseUrl: server.url, key: KEY, budget: unlimitedBudget });
-  await market.account();
-  await market.close();
-  expect(server.requests[0]?.url.searchParams.has('_')).toBe(true);
 });

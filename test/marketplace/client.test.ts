@@ -48,21 +48,16 @@ describe('the four operations', () => {
     expect(server.requests[0]?.headers).toMatchObject({ accept: 'application/json' });
   });
 
-  it.each(['/shop', '/shop/', '/a/b//'])(
-    'append their path to that of the base address (%s)',
-    async (path) => {
-      const server = await startServer(OK);
-      await client(new URL(path, server.url)).account();
-      expect(server.requests[0]?.url.pathname).toBe(
-        `${path.replace(/\/+$/, '')}/api/account/details`,
-      );
-    },
-  );
+  it('append their path to that of the base address', async () => {
+    const server = await startServer(OK);
+    for (const path of ['/shop', '/a/b//']) await client(new URL(path, server.url)).account();
+    const paths = server.requests.map(({ url }) => url.pathname);
+    expect(paths).toEqual(['/shop/api/account/details', '/a/b/api/account/details']);
+  });
 
-  it('return decoded data together with the raw record', async () => {
-    const server = await startServer({
-      body: JSON.stringify({ status: 'success', item: { ...wireItem(7), fork: 1 } }),
-    });
+  it('return decoded data together with the raw record and the hash of the whole body', async () => {
+    const body = JSON.stringify({ status: 'success', item: { ...wireItem(7), fork: 1 } });
+    const server = await startServer({ body });
     expect(await client(server.url).item(7)).toMatchObject({
       kind: 'answered',
       httpStatus: 200,
@@ -70,15 +65,9 @@ describe('the four operations', () => {
         value: { id: 7, priceRegular: '19.90' },
         extra: { fork: 1 },
         raw: { id: 7, fork: 1 },
+        sha256: hash('sha256', body),
       },
     });
-  });
-
-  it('return the hash of the whole body, so that nobody needs to keep it', async () => {
-    const body = JSON.stringify({ status: 'success', item: wireItem(7) });
-    const server = await startServer({ body });
-    const data = { sha256: hash('sha256', body) };
-    expect(await client(server.url).item(7)).toMatchObject({ kind: 'answered', data });
   });
 
   it('throw once the client is closed', async () => {
@@ -93,11 +82,8 @@ describe('partial content', () => {
 
   it.each<[status: number, range: string | null]>([
     [206, null],
-    [206, 'bytes 0-99/100'],
-    [206, 'bytes 0-99/*'],
     [200, 'bytes 0-99/250'],
     [200, 'items 25-49/50'],
-    [200, 'items 0-24/*'],
     [200, 'items */50'],
   ])('is never taken for a list: HTTP %i, Content-Range %j', async (status, range) => {
     const headers: Record<string, string> = range === null ? {} : { 'content-range': range };
@@ -122,7 +108,7 @@ describe('partial content', () => {
 describe('redirects', () => {
   const certificate = selfSigned(['shop.test', 'www.shop.test']);
 
-  it.each([301, 302, 303, 307, 308])(
+  it.each([302, 308])(
     'keep method and body over HTTP %i to https and www, and are remembered',
     async (status) => {
       const path = '/api/purchases/validation';
@@ -149,10 +135,7 @@ describe('redirects', () => {
 
   it.each([
     [{ status: 503 }, 1],
-    [{ status: 500 }, 1],
-    [{ status: 429 }, 1],
     [{ status: 401, body: '{"status":"error","msg":"Invalid request"}' }, 1],
-    [{ headers: { 'cf-mitigated': 'challenge' } }, 1],
     [{ status: 404, body: '{"status":"error","msg":"Item Not Found"}' }, 0],
     [{ body: accountBody() }, 0],
   ])(
@@ -194,8 +177,11 @@ describe('redirects', () => {
     expect(server.requests).toHaveLength(4);
   });
 
-  it.each([300, 304, 305])('with HTTP %i are not followed', async (status) => {
-    const server = await startServer({ status, headers: { location: '/api/account/details/' } });
+  it('with HTTP 304 are not followed', async () => {
+    const server = await startServer({
+      status: 304,
+      headers: { location: '/api/account/details/' },
+    });
     expect(await client(server.url).account()).toMatchObject({ reason: 'redirect' });
   });
 
@@ -272,19 +258,15 @@ describe('the budget', () => {
 
   it.each([
     [429, { 'retry-after': '7' }, undefined, 7_000],
-    [429, { 'x-ratelimit-reset': '9' }, undefined, 9_000],
     [429, {}, undefined, 60_000],
-    [200, { ...none, 'x-ratelimit-reset': '9', 'retry-after': '7' }, undefined, 7_000],
     [200, { ...none, 'x-ratelimit-reset': '9' }, undefined, 9_000],
     // A limit has no window of two hours: the time is wrong.
     [200, { ...none, 'x-ratelimit-reset': '7200' }, undefined, 60_000],
     [429, { 'x-ratelimit-reset': '7200' }, undefined, 7_200_000],
-    [404, none, undefined, 60_000],
     [301, { ...none, location: 'https://evil.test' }, undefined, 60_000],
     [200, { 'x-ratelimit-remaining': '10' }, undefined, null],
     // An evenly spaced budget uses up the window just as it ends, so it continues.
     [200, noneOf('60'), 60, null],
-    [200, noneOf('600'), 60, null],
     [200, noneOf('30'), 60, 60_000],
     [200, noneOf('60'), 0, 60_000],
   ])(

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeAccount, decodeItem, decodePurchase } from '../../src/marketplace/decode.js';
+import {
+  decodeAccount,
+  decodeItem,
+  decodePurchase,
+  NO_WIRE_HASH,
+  wireHash,
+} from '../../src/marketplace/decode.js';
 import type { Account, Decoded, Decoding, Item, Json, Purchase } from '../../src/domain/item.js';
 
 const ITEM = {
@@ -36,17 +42,6 @@ function decodedItem(changes: { [key: string]: Json | undefined }): Decoded<Item
   return decoded(decodeItem(Object.fromEntries(fields) as Json));
 }
 
-describe('an item', () => {
-  it('may lack the optional fields of the contract', () => {
-    const { value, extra, tolerated } = decodedItem({
-      version: undefined,
-      media: { preview_image: 'https://x/p.png' },
-    });
-    expect(value).toMatchObject({ version: null, thumbnailUrl: null, screenshots: [] });
-    expect({ extra, tolerated }).toEqual({ extra: {}, tolerated: [] });
-  });
-});
-
 describe('notations seen in the field are accepted', () => {
   const screenshots = { '0': 'https://x/1.png', '1': 'https://x/2.png' };
   const at = (published_at: string): object => ({ published_at });
@@ -55,31 +50,26 @@ describe('notations seen in the field are accepted', () => {
     ['options as a map of texts', { options: { Layout: 'Fluid' } }, { options: ['Layout: Fluid'] }],
     ['options as a map of lists', { options: { A: ['B', 'C'] } }, { options: ['A: B', 'A: C'] }],
     ['options null', { options: null }, { options: [] }],
-    ['options as an empty array', { options: [] }, { options: [] }],
     ['tags as one comma-separated text', { tags: 'clean, fast' }, { tags: ['clean', 'fast'] }],
-    ['tags null', { tags: null }, { tags: [] }],
     [
       'screenshots as an object with numeric keys',
       { media: { screenshots } },
       { screenshots: Object.values(screenshots) },
     ],
-    ['screenshots null', { media: { screenshots: null } }, { screenshots: [] }],
     ['an empty map as an empty array', { media: [] }, { previewImageUrl: null, screenshots: [] }],
     ['microseconds', at('2024-01-02T03:04:05.000000Z'), { publishedAt: '2024-01-02T03:04:05Z' }],
-    ['a fraction', at('2024-01-02T03:04:05.120000Z'), { publishedAt: '2024-01-02T03:04:05.12Z' }],
     ['another offset', at('2024-01-02T05:04:05+02:00'), { publishedAt: '2024-01-02T03:04:05Z' }],
-    ['integer money', price(100, 200), { priceRegular: '100.00' }],
     ['float noise', price(21.099999999999998), { priceRegular: '21.10' }],
     ['money as text', price('19.90', '5'), { priceRegular: '19.90', priceExtended: '5.00' }],
-    ['a negative price', price(-5), { priceRegular: '-5.00' }],
-    ['a price that is null', price(null), { priceRegular: null }],
     ['numbers as text', { id: '42' }, { id: 42 }],
     ['an id as a float', { id: '42.0' }, { id: 42 }],
-    ['an id above 2^31', { id: 4294967296123 }, { id: 4294967296123 }],
     ['version null', { version: null }, { version: null }],
-    ['version of two parts', { version: '1.0' }, { version: '1.0' }],
     ['version of four parts', { version: '1.2.3.4' }, { version: '1.2.3.4' }],
-    ['demo_link null', { demo_link: null }, { demoLink: null }],
+    [
+      'the optional fields of the contract left out',
+      { version: undefined, media: { preview_image: 'https://x/p.png' } },
+      { version: null, thumbnailUrl: null, screenshots: [] },
+    ],
     ['NUL characters in text', { name: 'A\0B' }, { name: 'A\uFFFDB' }],
     ['half a surrogate pair', { name: 'A\ud800' }, { name: 'A\uFFFD' }],
   ])('%s', (_title, changes, expected) => {
@@ -108,7 +98,6 @@ describe('unknown fields', () => {
 
 describe('a record with an unreadable field is refused', () => {
   it.each<[{ [key: string]: Json }, RegExp]>([
-    [{ id: null }, /^id is not an integer: null/],
     [{ id: 1.5 }, /^id is not an integer/],
     [{ id: 2 ** 53 }, /^id is beyond 2\^53/],
     [{ name: null }, /^name is missing/],
@@ -116,7 +105,6 @@ describe('a record with an unreadable field is refused', () => {
     [{ price: { regular: 1e20, extended: 1 } }, /^price.regular is too large/],
     [{ price: { regular: 'free', extended: 1 } }, /^price.regular is not an amount/],
     [{ published_at: '2024-02-30T00:00:00Z' }, /^published_at is not a date/],
-    [{ published_at: 'yesterday' }, /^published_at is not a timestamp/],
   ])('%j', (changes, reason) => {
     const decoding = decodeItem({ ...ITEM, ...changes });
     expect(decoding.ok ? null : decoding.reason).toMatch(reason);
@@ -185,15 +173,6 @@ describe('the account', () => {
     expect(decodedAccount(withLinks([])).value.socialLinks).toEqual({});
   });
 
-  it('may have null fields in the profile', () => {
-    const profile = { heading: null, description: null, contact: { email: null }, media: [] };
-    expect(decodedAccount({ ...ACCOUNT, profile }).value).toMatchObject({
-      heading: null,
-      contactEmail: null,
-      avatarUrl: null,
-    });
-  });
-
   it('keeps unknown fields at every level', () => {
     const json = { ...ACCOUNT, level: 3, profile: { badge: 'gold', media: { banner: 'b' } } };
     expect(decodedAccount(json).extra).toEqual({
@@ -248,11 +227,8 @@ describe('a purchase', () => {
 
   it.each([
     [{}, undefined],
-    [{ supported_until: null }, undefined],
     [{ supported_until: '' }, undefined],
-    [{ supported_until: '2027-01-02T03:04:05Z' }, undefined],
     [{ supported_until: 'soon' }, true],
-    [{ supported_until: '31/12/2027' }, true],
     [{ supported_until: 1798761600 }, true],
   ])('tells an end of support that can’t be read from none: %j', (fields, isSupportUnknown) => {
     const { supportedUntil, ...read } = decodedPurchase({ ...PURCHASE, ...fields });
@@ -275,15 +251,8 @@ describe('a purchase', () => {
   it.each([
     ['2024-01-02T17:04:05+14:00', '2024-01-02T03:04:05Z'],
     ['2024-01-01T15:04:05-12', '2024-01-02T03:04:05Z'],
-    ['2024-01-02T08:49:05+0545', '2024-01-02T03:04:05Z'],
   ])('may have a date with any offset from UTC: %s', (date, utc) => {
     expect(decodedPurchase({ ...PURCHASE, date }).purchasedAt).toBe(utc);
-  });
-
-  it('keeps a translated licence word', () => {
-    expect(decodedPurchase({ ...PURCHASE, license_type: 'Erweitert' }).licenseType).toBe(
-      'Erweitert',
-    );
   });
 
   it('stays valid if its item can’t be read', () => {
@@ -294,9 +263,7 @@ describe('a purchase', () => {
   it.each([
     [{ title: 'Aurora' }, { id: 7, name: null }, 'item.name.unreadable'],
     [{ name: { en: 'Aurora' } }, { id: 7, name: null }, 'item.name.unreadable'],
-    [{ name: ' ' }, { id: 7, name: null }, 'item.name.unreadable'],
     [{ id: 'x7', name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
-    [{ id: null, name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
   ])(
     'keeps the readable fields of an item, because forks rename fields: %j',
     (fields, kept, noted) => {
@@ -307,22 +274,14 @@ describe('a purchase', () => {
     },
   );
 
-  it('keeps an item with an unreadable address or picture', () => {
-    const item = { id: 7, name: 'Aurora', url: ['u'], media: 'none' };
-    const kept = { id: 7, name: 'Aurora', url: null, previewImageUrl: null };
-    expect(decodedPurchase({ ...PURCHASE, item }).item).toMatchObject(kept);
-  });
-
-  it.each([
-    {},
-    { title: 'Aurora' },
-    { id: 0, name: '', url: '' },
-    { media: { preview_image: 'p' } },
-  ])('has no item if nothing identifies it, so that an empty answer proves nothing: %j', (item) => {
-    const decoding = decodePurchase({ ...PURCHASE, item });
-    expect(decoding).toMatchObject({ ok: true, decoded: { value: { item: null } } });
-    expect(decoding.ok && decoding.decoded.tolerated).toContain('item.unreadable');
-  });
+  it.each([{}, { id: 0, name: '', url: '' }, { media: { preview_image: 'p' } }])(
+    'has no item if nothing identifies it, so that an empty answer proves nothing: %j',
+    (item) => {
+      const decoding = decodePurchase({ ...PURCHASE, item });
+      expect(decoding).toMatchObject({ ok: true, decoded: { value: { item: null } } });
+      expect(decoding.ok && decoding.decoded.tolerated).toContain('item.unreadable');
+    },
+  );
 
   it('accepts flags that PHP sends as numbers', () => {
     expect(decodedPurchase({ ...PURCHASE, downloaded: 1 }).downloaded).toBe(true);
@@ -331,16 +290,10 @@ describe('a purchase', () => {
 
   it.each([
     ['price', '1,299.00 $'],
-    ['price', 1e20],
     ['supported_until', false],
-    ['supported_until', '-000001-11-30T00:00:00.000000Z'],
-    ['supported_until', '2024-01-02T03:04:05+99:99'],
     ['date', '2024-01-02T03:04:05+14:01'],
-    ['date', '2024-01-02T03:04:05-1500'],
-    ['date', '2024-01-02T03:04:05+02:60'],
     ['date', 1_704_164_645],
     ['license_type', { name: 'Regular' }],
-    ['currency', ['USD']],
     ['downloaded', 'maybe'],
   ])('stays valid if its %s is %j, which can’t be read', (field, json) => {
     const decoding = decodePurchase({ ...PURCHASE, [field]: json });
@@ -351,4 +304,12 @@ describe('a purchase', () => {
   it('is refused if its code can’t be read', () => {
     expect(decodePurchase({ ...PURCHASE, purchase_code: ['abc-123'] }).ok).toBe(false);
   });
+});
+
+it('the hash of a record changes with the version of the decoder, so that last night’s bytes are decoded again', () => {
+  const record = Buffer.from('{"id": 1}');
+  const versions = Array.from({ length: 256 }, (_, version) => wireHash(record, version));
+  expect(new Set([...versions, NO_WIRE_HASH]).size).toBe(257);
+  expect(versions.indexOf(wireHash(record))).toBeGreaterThan(0);
+  expect(versions).not.toContain(wireHash(Buffer.from('{"id": 2}')));
 });

@@ -53,22 +53,15 @@ describe('the list', () => {
 describe('a reply without a list', () => {
   it.each([
     [404, `{${noItems}}`, { kind: 'denied', message: 'No items found' }],
-    [200, `{${noItems}}`, { kind: 'denied' }],
     [200, '{"status":"error","msg":"No items found.","items":[]}', { kind: 'denied' }],
-    [200, '{"items":{},"status":"error","msg":"no items found"}', { kind: 'denied' }],
     [200, `{${noItems},"items":[1]}`, { kind: 'unreadable' }],
     [200, '{"status":"error","items":[1,2]}', { kind: 'unreadable' }],
-    [200, '{"status":false,"items":[]}', { kind: 'unreadable' }],
     [200, `{${noItems},"items":[],"items":[1]}`, { kind: 'unreadable' }],
     [200, `{${noItems},"items":[`, { reason: 'cut-off' }],
     [200, '{"status":"error","msg":"Try later","items":[]}', { kind: 'unreadable' }],
-    [200, '{"status":"error","msg":"Try later"}', { kind: 'unreadable' }],
     [200, '{"status":"success","items":null}', { kind: 'unreadable' }],
     [200, '{"status":"success","items":{"data":[]}}', { kind: 'unreadable' }],
-    [200, '{"status":oops,"items":[]}', { kind: 'unreadable' }],
-    [200, '{"status":"success","data":{"items":null}}', { kind: 'unreadable' }],
     [200, '{"status":"success","data":{"status":"error","items":[1]}}', { kind: 'unreadable' }],
-    [200, '{}', { kind: 'unreadable' }],
     [404, '{"status":"success","items":[]}', { reason: 'switched-off' }],
     [429, '<html>', { kind: 'limited' }],
     [200, '<!doctype html><script>x = {"items":[1,2]}</script>', { reason: 'html' }],
@@ -150,11 +143,9 @@ describe('a list that says that it is only a part', () => {
   const ITEMS = [wireItem(1), wireItem(2), wireItem(3)];
   const whole = { status: 'success', msg: 'ok' };
   const MARKS: readonly object[] = [
-    { current_page: 1, last_page: 5 },
     { meta: { current_page: 5, last_page: 5, total: 15 } },
     { meta: { pagination: { total: 15, count: 3, total_pages: 5, links: { next: 'https://x' } } } },
     { pagination: { page: 1, pages: '5' } },
-    { page: { size: 3, totalElements: 15, totalPages: 5, number: 0 } },
     { next_page_url: 'https://market.test/api/items/all?page=2' },
     { links: { next: 'https://market.test/api/items/all?page=2', prev: null } },
     {
@@ -165,31 +156,29 @@ describe('a list that says that it is only a part', () => {
     },
     { _links: { next: { href: '/2' } } },
     { next_cursor: 'abc' },
-    { nextPage: 2 },
-    { has_more: true },
     { hasMore: 'true' },
     { paging: { has_next_page: 1 } },
     { is_last_page: false },
-    { total: 4 },
     { total: '15' },
-    { pagination: { total_count: 15 } },
   ];
-  const bodies = (mark: object): string[] =>
-    [
-      { ...whole, items: ITEMS, ...mark },
-      { ...whole, ...mark, items: ITEMS },
-      { ...whole, data: { items: ITEMS }, ...mark },
-      { ...whole, data: { ...mark, items: ITEMS } },
-    ].map((body) => JSON.stringify(body));
-
   it.each(MARKS)('is refused in one sentence: %j', async (mark) => {
-    for (const body of bodies(mark)) {
-      const reply = await open({ body });
-      expect(reply).toMatchObject({
-        ...{ kind: 'unreadable', flaw: 'part-of-list' },
-        detail: like(/^the list of 3 items says that it is only a part of all \(\w[^)]*\)$/),
-      });
-      expect(await open({ body }, { listMarks: 'ignore' })).toMatchObject({ kind: 'answered' });
+    const body = JSON.stringify({ ...whole, items: ITEMS, ...mark });
+    expect(await open({ body })).toMatchObject({
+      ...{ kind: 'unreadable', flaw: 'part-of-list' },
+      detail: like(/^the list of 3 items says that it is only a part of all \(\w[^)]*\)$/),
+    });
+    expect(await open({ body }, { listMarks: 'ignore' })).toMatchObject({ kind: 'answered' });
+  });
+
+  it('may say so before the list, beside it in data, or around data', async () => {
+    const mark = { last_page: 5 };
+    for (const envelope of [
+      { ...mark, items: ITEMS },
+      { data: { items: ITEMS }, ...mark },
+      { data: { ...mark, items: ITEMS } },
+    ]) {
+      const body = JSON.stringify({ ...whole, ...envelope });
+      expect(await open({ body })).toMatchObject({ flaw: 'part-of-list' });
     }
   });
 
@@ -205,20 +194,16 @@ describe('a list that says that it is only a part', () => {
 
   it.each([
     { total: 3, meta: { current_page: 1, last_page: 1 } },
-    { total: 3.5 },
     { total: 'many' },
-    { total: null },
     { total: { count: 15 } },
-    { total: 2 },
     { per_page: 100, current_page: 1, from: 1, to: 3, path: 'x' },
     { next_page_url: null, prev_page_url: 'https://x', has_more: false, next: '' },
-    { links: { first: '/1', last: '/1', prev: null, next: null } },
     { links: [{ url: null, label: 'Next &raquo;', active: false }] },
     { statistics: { total: 15, has_more: true } },
     { seller: { next: 'Anna', pages: 9 } },
   ])('is not one with %j', async (beside) => {
-    for (const body of bodies(beside))
-      expect(await open({ body })).toMatchObject({ kind: 'answered' });
+    const body = JSON.stringify({ ...whole, items: ITEMS, ...beside });
+    expect(await open({ body })).toMatchObject({ kind: 'answered' });
   });
 
   it('counts records that can’t be read, and looks into no record', async () => {
@@ -262,13 +247,14 @@ describe('a list beyond 32 MiB', () => {
     );
   };
 
-  it('waits until the one before it is released, then is asked for again', async () => {
+  it('waits until the one before it is released, then is asked for again; one that is no list gives its place up', async () => {
+    const damaged = await startServer({ body: `${body.slice(0, -2)}}` });
+    expect(await client(damaged.url).items()).toMatchObject({ kind: 'unreadable' });
     const server = await startServer({ body });
     const market = client(server.url);
     const first = listOf(await market.items());
     const second = market.items();
-    const small = await openList({ body: listBody(3) });
-    expect(small.count).toBe(3);
+    expect((await openList({ body: listBody(3) })).count).toBe(3);
     await isWaiting(server);
     expect(texts(first)).toHaveLength(34);
     first.release();
@@ -279,9 +265,7 @@ describe('a list beyond 32 MiB', () => {
     list.release();
   });
 
-  it('gives the place up if it is no list, or if its caller goes', async () => {
-    const damaged = await startServer({ body: `${body.slice(0, -2)}}` });
-    expect(await client(damaged.url).items()).toMatchObject({ kind: 'unreadable' });
+  it('does not keep the place if its caller goes while it waits', async () => {
     const server = await startServer({ body });
     const market = client(server.url);
     const first = listOf(await market.items());
@@ -302,7 +286,7 @@ it.each([
   ],
   ['without a content length', () => head('connection: close')],
 ])('a list is whole if the server closes the connection right after it, %s', async (_, headOf) => {
-  for (let count = 1_000; count <= 1_200; count += 20) {
+  for (let count = 1_000; count <= 1_100; count += 50) {
     const text = listBody(count);
     expect((await openList(raw(headOf(text) + text))).count).toBe(count);
   }

@@ -80,7 +80,7 @@ describe('a key that the server echoes', () => {
           expect(holds(shown, key)).toBe(false);
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: 400 },
     );
   });
 
@@ -100,7 +100,7 @@ describe('a key that the server echoes', () => {
         for (const record of records) expect(redactorOf(key).text(record)).toBe(record);
         await marketplace.close();
       }),
-      { numRuns: 100 },
+      { numRuns: 25 },
     );
   });
 

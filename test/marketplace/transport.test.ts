@@ -1,12 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import {
-  createSecureServer as createSecureHttp2Server,
-  createServer as createHttp2Server,
-} from 'node:http2';
 import { createServer, request as forward } from 'node:http';
 import { connect as netConnect, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Server as SecureServer } from 'node:tls';
 import {
   brotliCompressSync,
   constants,
@@ -46,10 +41,7 @@ const failed = (reason: string) => ({ kind: 'unavailable', reason });
 describe('compressed responses', () => {
   it.each([
     ['gzip', gzipSync(BODY)],
-    ['GZIP', gzipSync(BODY)],
-    ['x-gzip', gzipSync(BODY)],
     ['br', brotliCompressSync(BODY)],
-    ['identity', Buffer.from(BODY)],
   ])('are decompressed: %s', async (encoding, body) => {
     expect(await ask(encoded(encoding, body))).toMatchObject({ kind: 'answered' });
   });
@@ -67,7 +59,7 @@ describe('compressed responses', () => {
     expect(await ask(encoded(encoding, body))).toMatchObject(failed('cut-off'));
   });
 
-  it.each(['', 'none', 'UTF-8', 'identity', 'gzip', 'br', 'deflate', 'zstd', 'gzip, br', 'x'])(
+  it.each(['', 'UTF-8', 'gzip', 'br', 'gzip, br'])(
     'are read without decompression if they are text, whatever their header says: %j',
     async (encoding) => {
       expect(await ask(encoded(encoding, Buffer.from(BODY)))).toMatchObject({ kind: 'answered' });
@@ -86,8 +78,6 @@ describe('compressed responses', () => {
 
   it.each<[string, (text: string) => Buffer]>([
     ['', gzipSync],
-    ['none', gzipSync],
-    ['UTF-8', gzipSync],
     ['x', gzipSync],
     ['deflate', deflateSync],
     ['deflate', deflateRawSync],
@@ -97,7 +87,7 @@ describe('compressed responses', () => {
   ])(
     'are read as their header says, and gzip by its first bytes: %j',
     async (encoding, compress) => {
-      for (const text of [BODY, long, `\uFEFF${BODY}`, `<br />\n<b>Warnung</b> für x\n${BODY}`]) {
+      for (const text of [BODY, long, `<br />\n<b>Warnung</b> für x\n${BODY}`]) {
         expect(await ask(encoded(encoding, compress(text)))).toMatchObject({ kind: 'answered' });
       }
     },
@@ -119,7 +109,6 @@ describe('compressed responses', () => {
     // Random bytes would hold the beginning of some JSON now and then.
     ['', Buffer.from(Array.from({ length: 5_000 }, (_, n) => 128 + ((n * 37) % 128)))],
     ['zstd', Buffer.from('28b52ffd0458', 'hex')],
-    ['none', Buffer.from([0, 1, 2, 3])],
   ])(
     'are unreadable if they are neither text nor compressed in a known way (%s)',
     async (encoding, body) => {
@@ -143,34 +132,20 @@ describe('a compressed error', () => {
   });
 });
 
-describe('the size of a response', () => {
-  it('is limited for headers too', async () => {
-    const answer = raw(head(`x: ${'x'.repeat(100_000)}`, 'content-length: 0'));
-    expect(await ask(answer)).toMatchObject(failed('malformed'));
-  });
-});
-
 describe('a head that is not HTTP', () => {
   const ok = 'HTTP/1.1 200 OK';
   const length = `content-length: ${BODY.length}`;
 
   it.each([
     ['lines that end with LF alone', `${ok}\n${length}\n\n${BODY}`, /Missing expected CR/],
-    ['one such line', `${ok}\r\nx: y\n${length}\r\n\r\n${BODY}`, /Missing expected CR/],
-    ['a folded header', `${ok}\r\nx: y\r\n z\r\n${length}\r\n\r\n${BODY}`, /whitespace/i],
-    ['two lengths', head(length, 'content-length: 3') + BODY, /Content-Length/],
     ['a length and chunks', head(length, 'transfer-encoding: chunked') + BODY, /Content-Length/],
-    ['no length', head('content-length: many') + BODY, /Content-Length/],
     ['oversized headers', head(`x: ${'x'.repeat(100_000)}`, length) + BODY, /too large/],
-    ['a space in a name', head('x y: z', length) + BODY, /token/],
-    ['a status that is no number', `HTTP/1.1 OK\r\n${length}\r\n\r\n${BODY}`, /status/],
     [
       'an answer to no question',
       `HTTP/1.1 100 Continue\r\n\r\n${head(length)}${BODY}`,
       /below 200/,
     ],
     ['the body alone', BODY, /begins with "\{"status":"success"/],
-    ['another protocol', 'SSH-2.0-OpenSSH_9.6\r\n', /begins with "SSH-2\.0-OpenSSH_9\.6"/],
     ['the key', `${KEY}\r\n`, /begins with "\[secret\]"/],
   ])('shows that the host answered, and with what: %s', async (_, bytes, what) => {
     const reply = await ask(raw(bytes));
@@ -189,13 +164,11 @@ describe('a head that is not HTTP', () => {
 
 describe('incomplete responses', () => {
   it.each([
-    ['a reset connection', raw('', 'reset'), 'network'],
     ['a closed connection', raw('', 'end'), 'network'],
     ['truncated headers', raw('HTTP/1.1 200 OK\r\ncontent-le'), 'network'],
     ['a body shorter than announced', raw(head('content-length: 500') + BODY), 'cut-off'],
     ['a body reset in the middle', raw(head('content-length: 500') + BODY, 'reset'), 'cut-off'],
     ['chunks without end', raw(`${head('transfer-encoding: chunked')}5\r\n{"sta\r\n`), 'cut-off'],
-    ['a truncated chunk', raw(`${head('transfer-encoding: chunked')}ff\r\n{"sta`), 'cut-off'],
   ])('are unavailable, not unreadable: %s', async (_, answer, reason) => {
     expect(await ask(answer)).toMatchObject(failed(reason));
   });
@@ -310,18 +283,6 @@ describe('https', () => {
       detail: like('this port speaks plain http'),
     });
   });
-
-  it('that speaks only HTTP/2 is named as such', async () => {
-    const { key, cert } = certificate;
-    for (const server of [createHttp2Server(), createSecureHttp2Server({ key, cert })]) {
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      onTestFinished(() => void server.close());
-      const { port } = server.address() as AddressInfo;
-      const scheme = server instanceof SecureServer ? 'https' : 'http';
-      const reply = await client(new URL(`${scheme}://127.0.0.1:${port}`)).account();
-      expect(reply).toMatchObject({ ...failed('malformed'), detail: like(/speaks only HTTP\/2/) });
-    }
-  });
 });
 
 describe('a proxy of the environment', () => {
@@ -356,20 +317,17 @@ describe('a proxy of the environment', () => {
 
   afterEach(() => void vi.unstubAllEnvs());
 
-  it.each(['HTTP_PROXY', 'http_proxy'])(
-    'is used (%s), except for hosts of NO_PROXY',
-    async (name) => {
-      const server = await startServer({ body: BODY });
-      const proxy = await startProxy(server.port);
-      vi.stubEnv(name, proxy.url);
-      vi.stubEnv('NO_PROXY', '127.0.0.1');
-      const there = client(new URL('http://shop.test'), { allowPlainHttp: true });
-      expect(await there.account()).toMatchObject({ kind: 'answered' });
-      expect(proxy.targets).toEqual([expect.stringMatching(/^shop\.test(?::80)?$/)]);
-      expect(await client(server.url).account()).toMatchObject({ kind: 'answered' });
-      expect(proxy.targets).toHaveLength(1);
-    },
-  );
+  it('is used, except for hosts of NO_PROXY', async () => {
+    const server = await startServer({ body: BODY });
+    const proxy = await startProxy(server.port);
+    vi.stubEnv('HTTP_PROXY', proxy.url);
+    vi.stubEnv('NO_PROXY', '127.0.0.1');
+    const there = client(new URL('http://shop.test'), { allowPlainHttp: true });
+    expect(await there.account()).toMatchObject({ kind: 'answered' });
+    expect(proxy.targets).toEqual([expect.stringMatching(/^shop\.test(?::80)?$/)]);
+    expect(await client(server.url).account()).toMatchObject({ kind: 'answered' });
+    expect(proxy.targets).toHaveLength(1);
+  });
 
   it('that refuses is named, without its password', async () => {
     const proxy = await startProxy(1, '407 Proxy Authentication Required');

@@ -39,20 +39,15 @@ const rich: SimItem = {
   version: '1.2.3',
 };
 
-const wrapped = 'https://storage.example/a.jpg?wrap=0';
 const cdn = 'https://cdn.marketplace.example/a.jpg';
 const mapped = { Size: ['S', 'M'], License: 'GPL' };
 
 test.each<[quirks: Partial<Quirks>, ofBare: Fields, ofRich: Fields]>([
   [{ options: 'map' }, { options: [] }, { options: mapped }],
-  [{ noOptions: 'null' }, { options: null }, { options: rich.options }],
-  [{ noOptions: 'map' }, { options: {} }, {}],
   [{ noOptions: 'map', emptyMaps: 'array' }, { options: [] }, {}],
   [{ tags: 'comma' }, { tags: [] }, { tags: 'a, b' }],
   [{ noTags: 'empty-text' }, { tags: '' }, { tags: ['a', 'b'] }],
-  [{ noTags: 'null' }, { tags: null }, { tags: ['a', 'b'] }],
   [{ screenshots: 'map' }, {}, { media: { screenshots: { '0': rich.screenshots[0] } } }],
-  [{ noScreenshots: 'null' }, { media: { screenshots: null } }, {}],
   [{ noScreenshots: 'empty' }, { media: { screenshots: [] } }, {}],
   [
     { timestamps: 'microseconds' },
@@ -64,10 +59,8 @@ test.each<[quirks: Partial<Quirks>, ofBare: Fields, ofRich: Fields]>([
   [{ money: 'noise' }, { price: { regular: 21.099999999999998 } }, {}],
   [{ numbers: 'string' }, { id: '1001' }, { id: '1002' }],
   [{ noVersion: 'null' }, { version: null }, { version: '1.2.3' }],
-  [{ version: 'two-part' }, {}, { version: '1.2' }],
   [{ version: 'four-part' }, {}, { version: '1.2.3.4' }],
   [{ extraFields: true }, { slug: 'item-1001', rating: { average: '4.50' } }, {}],
-  [{ links: 'wrap' }, {}, { media: { preview_image: wrapped } }],
   [{ links: 'cdn' }, {}, { media: { preview_image: cdn } }],
 ])('%j sends the bare item with %j and the rich one with %j', async (quirks, ofBare, ofRich) => {
   const sellers = [seller({ catalogue: recordsCatalogue([bare, rich]) })];
@@ -76,14 +69,8 @@ test.each<[quirks: Partial<Quirks>, ofBare: Fields, ofRich: Fields]>([
   expect(second).toMatchObject(ofRich);
 });
 
-test('short money is written like in PHP: 21.1 and 100', async () => {
-  const catalogue = recordsCatalogue([bare, rich]);
-  const simulator = await started({ sellers: [seller({ catalogue })], quirks: { money: 'short' } });
-  expect((await call(simulator, 'list')).text).toContain('{"regular":21.1,"extended":100}');
-});
-
 test('1.x sends reduced shapes, purchases at `item` and an unstable order; 2.x purchases at `purchase`', async () => {
-  const purchases = seededPurchases({ seed: 1, count: 30 });
+  const purchases = seededPurchases({ seed: 1, count: 6 });
   const catalogue = seededCatalogue({ seed: 8, count: 60 });
   const sellers = [seller({ catalogue, purchases })];
   const simulator = await started({ profile: 'field-1', sellers });
@@ -128,7 +115,6 @@ test('social links may be handles, with null for unset ones, [] for none, or nul
 test.each([
   ['EN', 'SUCCESS', 'ERROR', 'ITEM NOT FOUND', 'REGULAR'],
   ['de', 'Erfolg', 'Fehler', 'Artikel nicht gefunden', 'Regulär'],
-  ['ja', '成功', 'エラー', 'アイテムが見つかりません', '通常'],
 ] as const)(
   'in language %s, status, msg and license are translated',
   async (language, ok, error, msg, regular) => {

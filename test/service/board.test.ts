@@ -158,64 +158,67 @@ describe('what needs somebody', () => {
       ['kept', 1],
       ['gone', 0],
     ]);
+    expect(await printed(['status'], envOf(['kept']))).toMatch(/^✗ gone · failing, /m);
     const bare = { DATABASE_URL: mirror().databaseUrl };
     expect((await statusOf(bare)).map(({ needs }) => needs.length)).toEqual([2, 1]);
   });
 });
 
 describe('the state of a copy', () => {
-  it.each<[string, () => Promise<unknown>, RegExp, string, boolean]>([
-    ['before the first run', () => storeSeller('main', null), /^! main · never mirrored\n/, 'never', false],
-    ['25 hours after its items were mirrored', () => storeSeller('main', 'succeeded', { hoursAgo: 25.9 }),
-      /^✓ main · current, items mirrored 25 h ago\n/, 'current', true],
-    ['27 hours after', () => storeSeller('main', 'succeeded', { hoursAgo: 26.1 }),
-      /^! main · stale, items mirrored 26 h ago\n/, 'stale', false],
-    ['after a held run, which mirrors all that is listed', () => storeSeller('main', 'held'),
-      /^✓ main · current, items mirrored 60 min ago|^✓ main · current, items mirrored 1 h ago/, 'current', true],
-    ['after a failed run, whatever succeeded before', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 2 });
-      await states.storeRun(mirror(), 'main', 'items', 'failed');
-    }, /^✗ main · failing, items mirrored 2 h ago\n/, 'failing', false],
-    ['after a failed run of one item, which says nothing about the copy', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 2 });
-      await states.storeRun(mirror(), 'main', 'item', 'failed');
-    }, /^✓ main · current/, 'current', true],
-    ['after a run whose process died', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 2 });
-      await states.storeRun(mirror(), 'main', 'account', 'running');
-    }, /^✓ main · current[^]*needs you +! 1 h ago, run \d+: the process ended before the run did/, 'current', true],
-    ['while a check of its codes can’t go on', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 2 });
-      await storeCheck('main', 'failed');
-    }, /^✓ main · current[^]*needs you +✗ orders\.csv: the key was refused/, 'current', true],
-    ['if the list named no item', () => storeSeller('main', 'succeeded', { items: 0 }),
-      /^✓ main · current[^]*needs you +! the list names no item/, 'current', true],
-    ['of a paused seller', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 27 });
-      await park('main', 'paused', 'paused by ada');
-    }, /^– main · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d s ago): paused by ada; schedules skip[^]*remedy +`seller-mirror sellers resume main`, or Resume on its page/, 'paused', false],
-    ['of a stopped seller', async () => {
-      await storeSeller('main', 'succeeded', { hoursAgo: 2 });
-      await park('main', 'refused', 'the marketplace refused the API key', '1');
-    }, /^✗ main · stopped, items mirrored 2 h ago[^]*needs you +✗ (?:just now|\d s ago), run 1: the marketplace refused the API key/, 'parked', false],
-  ])('%s', async (_, store, head, verdict, current) => {
-    await store();
-    const env = envOf(['main']);
-    expect(await printed(['status'], env)).toMatch(head);
-    expect(await statusOf(env)).toMatchObject([{ verdict, current }]);
-    const state = verdict === 'parked' ? 'stopped' : verdict === 'never' ? 'never mirrored' : verdict;
-    expect(await (await dashboard().login()).page('/sellers/main')).toContain(`>${state}</span>`);
-    const isFault = !current && verdict !== 'paused';
-    expect((await run(['status', '--check'], env)).code).toBe(isFault ? 1 : 0);
-  }); // prettier-ignore
+  const stored =
+    (hoursAgo: number, more: { items?: number } = {}) =>
+    (name: string) =>
+      storeSeller(name, 'succeeded', { hoursAgo, ...more });
+  const withRun = (kind: string, state: string) => async (name: string) => {
+    await storeSeller(name, 'succeeded', { hoursAgo: 2 });
+    await states.storeRun(mirror(), name, kind, state);
+  };
+  const parked =
+    (hoursAgo: number, code: string, reason: string, run?: string) => async (name: string) => {
+      await storeSeller(name, 'succeeded', { hoursAgo });
+      await park(name, code, reason, run);
+    };
+  // prettier-ignore
+  const CASES: readonly [string, (name: string) => Promise<unknown>, RegExp, string, boolean][] = [
+    ['before the first run', (name) => storeSeller(name, null), /^! NAME · never mirrored\n/, 'never', false],
+    ['25 hours after its items were mirrored', stored(25.9), /^✓ NAME · current, items mirrored 25 h ago\n/, 'current', true],
+    ['27 hours after', stored(26.1), /^! NAME · stale, items mirrored 26 h ago\n/, 'stale', false],
+    ['after a held run, which mirrors all that is listed', (name) => storeSeller(name, 'held'),
+      /^✓ NAME · current, items mirrored (?:60 min|1 h) ago/, 'current', true],
+    ['after a failed run, whatever succeeded before', withRun('items', 'failed'),
+      /^✗ NAME · failing, items mirrored 2 h ago\n/, 'failing', false],
+    ['after a failed run of one item, which says nothing about the copy', withRun('item', 'failed'), /^✓ NAME · current/, 'current', true],
+    ['after a run whose process died', withRun('account', 'running'),
+      /^✓ NAME · current[^]*needs you +! 1 h ago, run \d+: the process ended before the run did/, 'current', true],
+    ['while a check of its codes can’t go on', async (name) => {
+      await storeSeller(name, 'succeeded', { hoursAgo: 2 });
+      await storeCheck(name, 'failed');
+    }, /^✓ NAME · current[^]*needs you +✗ orders\.csv: the key was refused/, 'current', true],
+    ['if the list named no item', stored(1, { items: 0 }), /^✓ NAME · current[^]*needs you +! the list names no item/, 'current', true],
+    ['of a paused seller', parked(27, 'paused', 'paused by ada'),
+      /^– NAME · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d+ s ago): paused by ada; schedules skip[^]*remedy +`seller-mirror sellers resume NAME`, or Resume on its page/, 'paused', false],
+    ['of a stopped seller', parked(2, 'refused', 'the marketplace refused the API key', '1'),
+      /^✗ NAME · stopped, items mirrored 2 h ago[^]*needs you +✗ (?:just now|\d+ s ago), run 1: the marketplace refused the API key/, 'parked', false],
+  ];
 
-  it('has one mark and one word, also for a seller that is in no settings', async () => {
-    await storeSeller('main', 'succeeded');
-    await storeSeller('second', 'failed');
-    const text = await printed(['status'], envOf(['main']));
-    expect(text).toMatch(/✗ second · failing, never mirrored|✗ second · failing, items/);
-    expect(text).toMatch(/^✓ main · current/);
-  });
+  it('has the same mark and word in `status`, as JSON and on its page, and `status --check` fails if it is not current', async () => {
+    const names = CASES.map((_, n) => `s${n}`);
+    for (const [n, [, store]] of CASES.entries()) await store(`s${n}`);
+    const env = envOf(names);
+    const blocks = (await printed(['status'], env)).split(/\n(?=\S)/);
+    const found = await statusOf(env);
+    const visitor = await dashboard().login();
+    for (const [n, [what, , head, verdict, current]] of CASES.entries()) {
+      const name = `s${n}`;
+      const block = blocks.find((one) => one.includes(` ${name} · `)) ?? '';
+      expect(`${block}\n`, what).toMatch(new RegExp(head.source.replaceAll('NAME', name)));
+      expect(found.find((one) => one.seller_id === name), what).toMatchObject({ verdict, current });
+      const state = verdict === 'parked' ? 'stopped' : verdict === 'never' ? 'never mirrored' : verdict;
+      expect(await visitor.page(`/sellers/${name}`), what).toContain(`>${state}</span>`);
+      const { code } = await run(['status', '--check', '--seller', name], env);
+      expect(code, what).toBe(!current && verdict !== 'paused' ? 1 : 0);
+    }
+  }); // prettier-ignore
 
   it('is running while a run holds the seller’s lock, and current meanwhile', async () => {
     await storeSeller('main', 'succeeded');
@@ -275,56 +278,37 @@ describe('the next times of a schedule', () => {
     expect(await (await dashboard().login()).page('/sellers/main')).toContain(words);
   });
 
-  it('are shown while `run` runs, and no longer once it is killed', async () => {
-    const service = await serve(env());
-    expect(await schedule()).toMatch(/: \w{3} 29 Feb 02:00, /);
-    service.process.kill('SIGKILL');
-    await service.ended;
-    expect(await schedule()).toContain('no scheduler is running; start `seller-mirror run`');
-  });
-
   it('break between words on a terminal, and the command stays on its line as it must be typed', async () => {
     const { stdout } = await run(['status'], env(), { terminal: ['stdout'] });
     expect(stdout).toMatch(/no scheduler is running;\s+start\s+`[^`\n]*seller-mirror run`/);
   });
 });
 
-describe('a feed', () => {
-  it.each<[string, Parameters<typeof states.storeFeed>[2] | null, RegExp, string]>([
-    ['that never delivered', null, /^… feed bi · waiting, never delivered\n/m, ''],
-    ['that has delivered all', {}, /^✓ feed bi · current, all delivered just now\n/m, 'current'],
-    ['with rows that wait', { waitingHours: 1 },
-      /^… feed bi · waiting since (?:60 min|1 h) ago, all delivered just now\n(?: .*\n)* {2}behind +items\n/m, 'waiting'],
-    ['that has waited too long', { waitingHours: 30 }, /^! feed bi · stale since 30 h ago[^]*needs you +✗/m, 'stale'],
-    ['whose delivery fails', { problem: 'the target is gone', waitingHours: 1, failures: 3 },
-      /^✗ feed bi · failing since [^]*needs you +✗ .*items not delivered: the target is gone \(failed 3 times\)/m, 'failing'],
-  ])('%s', async (_, feed, head, state) => {
-    if (feed !== null) await states.storeFeed(mirror(), 'bi', feed);
-    const env = envOf(['main']);
-    expect(await printed(['status'], env)).toMatch(head);
-    const visitor = await (await openDashboard(mirror(), {}, { settings: env })).login();
-    if (state !== '') expect(await visitor.page('/feeds/bi')).toContain(`>${state}</span>`);
-  }); // prettier-ignore
-});
+it.each<[string, Parameters<typeof states.storeFeed>[2] | null, RegExp, string]>([
+  ['that never delivered', null, /^… feed bi · waiting, never delivered\n/m, 'waiting'],
+  ['that has delivered all', {}, /^✓ feed bi · current, all delivered just now\n/m, 'current'],
+  ['with rows that wait', { waitingHours: 1 },
+    /^… feed bi · waiting since (?:60 min|1 h) ago, all delivered just now\n(?: .*\n)* {2}behind +items\n/m, 'waiting'],
+  ['that has waited too long', { waitingHours: 30 }, /^! feed bi · stale since 30 h ago[^]*needs you +✗/m, 'stale'],
+  ['whose delivery fails', { problem: 'the target is gone', waitingHours: 1, failures: 3 },
+    /^✗ feed bi · failing since [^]*needs you +✗ .*items not delivered: the target is gone \(failed 3 times\)/m, 'failing'],
+])('a feed %s', async (_, feed, head, state) => {
+  if (feed !== null) await states.storeFeed(mirror(), 'bi', feed);
+  const env = envOf(['main']);
+  expect(await printed(['status'], env)).toMatch(head);
+  const visitor = await (await openDashboard(mirror(), {}, { settings: env })).login();
+  expect(await visitor.page('/feeds/bi')).toContain(`>${state}</span>`);
+}); // prettier-ignore
 
 describe('metrics', () => {
-  it('count what needs somebody by its kind', async () => {
+  it('show what `status` shows and needs somebody, of configured sellers and feeds alone', async () => {
     await states.storeEveryNeed(mirror());
-    const lines = await (await serve(envOf(SELLERS))).metrics();
-    const kinds = lines.flatMap(
-      (line) => /^seller_mirror_needs\{kind="([^"]+)/.exec(line)?.[1] ?? [],
-    );
-    const all = ['check', 'decision', 'failed', 'interrupted', 'no-items', 'stale', 'stopped'];
-    expect([...new Set(kinds)].toSorted()).toEqual([...all, 'unproven']);
-  });
-
-  it('show what `status` shows, of configured sellers and feeds alone', async () => {
     await storeSeller('main', 'succeeded', { hoursAgo: 2, items: 7 });
     await storeSeller('stranger', 'failed');
     await storeCheck('main', 'running');
     await states.storeFeed(mirror(), 'bi', { problem: 'down', waitingHours: 1, failures: 3 });
     await states.storeFeed(mirror(), 'old', { problem: 'down', waitingHours: 1 });
-    const lines = await (await serve(envOf(['main', 'new']))).metrics();
+    const lines = await (await serve(envOf([...SELLERS, 'main', 'new']))).metrics();
     const value = (series: string): number =>
       Number(
         lines
@@ -348,24 +332,24 @@ describe('metrics', () => {
     expect(value('scrape_errors_total{source="store"}')).toBe(0);
     expect(value('queue_jobs{queue="mirror",state="failed"}')).toBe(0);
     expect(lines.filter((line) => /stranger|feed="old"/.test(line))).toEqual([]);
+    const kinds = lines.flatMap(
+      (line) => /^seller_mirror_needs\{kind="([^"]+)/.exec(line)?.[1] ?? [],
+    );
+    const all = ['check', 'decision', 'failed', 'feed', 'interrupted', 'no-items', 'stale'];
+    expect([...new Set(kinds)].toSorted()).toEqual([...all, 'stopped', 'unproven']);
   });
 
   it('count runs, items, calls and jobs of the process, and follow Prometheus’s naming', async () => {
     const { env } = await marketOf(mirror());
-    const service = await serve({ ...env, CATCH_UP: 'true', SYNC_CRON: dailyCron() });
-    await until(async () =>
-      (await service.metrics()).some((line) =>
-        /^seller_mirror_runs_total.*"items".*"succeeded"\} 1/.test(line),
-      ),
-    );
+    const SYNC_CRON = dailyCron();
+    const service = await serve({ ...env, CATCH_UP: 'true', SYNC_CRON });
+    const ended = /^seller_mirror_runs_total.*"items".*"succeeded"\} [1-9]/m;
+    await until(async () => ended.test((await service.metrics()).join('\n')));
     const lines = await service.metrics();
     expect(lines).toContain('seller_mirror_items_total{seller="main",change="added"} 12');
     expect(lines).toContain(
       'seller_mirror_api_calls_total{seller="main",operation="list",outcome="answered"} 1',
     );
-    // What the store says is read again after 2 s.
-    const live = 'seller_mirror_items{seller="main",state="live"} 12';
-    await until(async () => (await service.metrics()).includes(live));
     for (const name of [
       'process_cpu_seconds_total',
       'nodejs_eventloop_lag_seconds',
@@ -376,6 +360,7 @@ describe('metrics', () => {
         name,
       ).toBe(true);
     }
+    expect(await printed(['status'], { ...env, SYNC_CRON })).toMatch(/schedule +\d/);
     const types = lines.flatMap((line) => [
       ...line.matchAll(/^# TYPE (seller_mirror_\w+) (\w+)$/g),
     ]);
@@ -399,7 +384,7 @@ async function serve(env: Readonly<Record<string, string>>) {
   const [, url] = /"health":"([^"]+)"/.exec(service.stdout()) ?? [];
   const metrics = async (): Promise<readonly string[]> =>
     (await (await fetch(`${url}/metrics`)).text()).split('\n');
-  return { process: service.process, ended: service.ended, metrics };
+  return { metrics };
 }
 
 async function overviewOf(env: Readonly<Record<string, string>>, role?: 'viewer'): Promise<string> {

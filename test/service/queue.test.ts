@@ -34,17 +34,7 @@ describeQueues('a job', (settings) => {
     return { sim, start, ...(await start()) };
   }
 
-  it('that is done is kept to be shown, and another about the same may follow', async () => {
-    const { queues } = await startWorker();
-    await queues.add('mirror', sync());
-    await untilCounts(queues, { completed: 1 });
-    await queues.add('mirror', sync());
-    await untilCounts(queues, { completed: 2, waiting: 0 });
-    // The store says that it is done.
-    expect((await runsOf(mirror())).map(({ state }) => state)).toEqual(['succeeded']);
-  });
-
-  it('is the only unfinished one about a thing, whoever adds it', async () => {
+  it('is the only unfinished one about a thing, whoever adds it, and kept to be shown once it is done', async () => {
     const { queues, start, service } = await startWorker();
     await service.stop();
     const other = await start();
@@ -52,6 +42,12 @@ describeQueues('a job', (settings) => {
     const adding = [queues, other.queues, queues].map((each) => each.add('mirror', sync()));
     await Promise.all([...adding, queues.add('mirror', sync('main', 30))]);
     expect((await queues.counts()).mirror).toMatchObject({ waiting: 2 });
+    const next = await start();
+    await untilCounts(next.queues, { completed: 2 });
+    await next.queues.add('mirror', sync());
+    await untilCounts(next.queues, { completed: 3, waiting: 0 });
+    // The store says that it is done.
+    expect((await runsOf(mirror())).map(({ state }) => state)).toEqual(['succeeded', 'succeeded']);
   });
 
   it('that failed for a while is tried again after its backoff, and keeps one line of why', async () => {
@@ -67,27 +63,26 @@ describeQueues('a job', (settings) => {
     await until(() => lines.some(({ fields }) => fields['attempt'] === 2));
   });
 
-  it('that must wait uses up no attempt, and is not started by others that ask for the same', async () => {
+  it('that must wait uses up no attempt; that failed for good is listed, and runs again on request', async () => {
     const { queues, sim, lines } = await startWorker();
-    sim.faults.always('account', { kind: 'rate-limited', retryAfter: 1_200 });
+    sim.faults.next('account', { kind: 'rate-limited', retryAfter: 1_200 });
     await queues.add('mirror', sync());
     await untilCounts(queues, { delayed: 1 });
+    // What must wait is not started by others that ask for the same.
     await queues.add('mirror', sync());
     expect((await queues.counts()).mirror).toMatchObject({ delayed: 1, waiting: 0 });
     expect(lines.map(({ message }) => message)).toContain('job delayed');
-  });
-
-  it('that failed for good is listed, and runs again on request, with all its attempts', async () => {
-    const { queues, sim } = await startWorker();
     sim.faults.always('account', { kind: 'key-refused' });
-    await queues.add('mirror', sync());
+    await mirror().rows('UPDATE mirror.runs SET retry_at = now()');
+    await mirror().rows('TRUNCATE mirror.request_budgets');
+    await queues.add('mirror', sync(), { promote: true });
     await untilCounts(queues, { failed: 1 });
     const [failed] = await queues.failedJobs('mirror', 10);
     expect(failed).toMatchObject({ kind: 'account', seller: 'main', attempts: 1 });
     expect(failed?.problem).toMatch(/^run \d+ failed: refused; see /);
     expect(await queues.retry('mirror', failed?.jobId ?? '')).toEqual(sync());
     expect(await queues.retry('mirror', 'gone')).toBeNull();
-    await until(async () => (await queues.counts()).mirror.completed === 1);
+    await untilCounts(queues, { completed: 1 });
   });
 
   it('whose worker stops is handed back, and the next worker does it', async () => {

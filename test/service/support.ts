@@ -1,4 +1,4 @@
-import { afterEach, describe, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
 import { disk } from '../../src/config/load.js';
@@ -6,12 +6,12 @@ import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
 import { schedulesOf } from '../../src/service/due.js';
 import { KEY, type Mirror } from '../support/mirror.js';
-import { redisTitle, startRedis, hasRedis } from '../support/redis.js';
+import { hasRedis, redisTitle, startRedis, type RedisProcess } from '../support/redis.js';
 import { recordingLog } from '../support/recording-log.js';
 import { until } from '../support/until.js';
 
 /** Times of the queue (ms) for fast tests. No test asserts them. */
-const SHORT = {
+export const SHORT = {
   lockMs: 1_500,
   stalledMs: 400,
   blockMs: 500,
@@ -29,10 +29,15 @@ export function describeQueues(
 ): void {
   describe(`${title} in PostgreSQL`, () => describeOne(() => Promise.resolve({})));
   describe.skipIf(!hasRedis)(redisTitle(`${title} in Redis`), () => {
-    describeOne(async () => {
-      const redis = await startRedis();
-      onTestFinished(() => redis.dispose());
-      return { REDIS_URL: `redis://127.0.0.1:${redis.port}` };
+    let redis: RedisProcess;
+    let tests = 0;
+    beforeAll(async () => {
+      redis = await startRedis();
+    });
+    afterAll(() => redis.dispose());
+    describeOne(() => {
+      const QUEUE_PREFIX = `test${(tests += 1)}`;
+      return Promise.resolve({ REDIS_URL: `redis://127.0.0.1:${redis.port}`, QUEUE_PREFIX });
     });
   });
 }

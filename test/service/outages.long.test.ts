@@ -30,55 +30,55 @@ describe.each(['PostgreSQL', 'Redis'])('an outage of the queue in %s', (backend)
   const skipped = backend === 'Redis' && !hasRedis;
   const title = backend === 'Redis' ? redisTitle : (text: string) => text;
 
-  it.skipIf(skipped).each(['refuse', 'swallow', 'cut'] as const)(
-    title('is logged once (%s), and what was asked for meanwhile is done afterwards'),
-    async (mode) => {
+  it.skipIf(skipped)(
+    title('is logged once, whatever its kind, and what was asked for meanwhile is done afterwards'),
+    async () => {
       const { sim, env: own } = await marketOf(mirror(), 5);
       const { proxy, env } = await behindProxy(backend);
       const { lines, queues } = await startJobs(mirror(), sim.url, env);
-      await untilRuns(mirror(), 'account succeeded', 'items succeeded');
-      if (mode === 'cut') proxy.cut();
-      else {
-        await proxy.set(mode);
-        await expect(queues.ping()).rejects.toMatchObject({ name: 'UserError', code: 'QUEUE' });
-      }
-      expect((await run(['sync', 'account', '--queue'], own)).code).toBe(0);
-      await proxy.set('pass');
-      await untilRuns(mirror(), 'account succeeded', 'items succeeded', 'account succeeded');
+      const runs = ['account succeeded', 'items succeeded'];
+      await untilRuns(mirror(), ...runs);
       const of = (text: string) => lines.filter(({ message }) => message === text).length;
-      expect(of('the queue is unavailable')).toBeLessThanOrEqual(1);
-      // The job that arrived shows it.
-      await until(() => of('the queue is available again') === of('the queue is unavailable'));
+      for (const [n, mode] of (['refuse', 'swallow', 'cut'] as const).entries()) {
+        if (mode === 'cut') proxy.cut();
+        else {
+          await proxy.set(mode);
+          await expect(queues.ping()).rejects.toMatchObject({ name: 'UserError', code: 'QUEUE' });
+        }
+        expect((await run(['sync', 'account', '--queue'], own)).code).toBe(0);
+        await proxy.set('pass');
+        runs.push('account succeeded');
+        await untilRuns(mirror(), ...runs);
+        expect(of('the queue is unavailable')).toBeLessThanOrEqual(n + 1);
+        // The job that arrived shows it.
+        await until(() => of('the queue is available again') === of('the queue is unavailable'));
+      }
       expect(inspect(lines, { depth: 9 })).not.toContain('quite-secret');
     },
   );
 
   it.skipIf(skipped)(
-    title('in the middle of a job does not lose it, and does its work once'),
+    title(
+      'in the middle of a job loses none, does its work once, and keeps no service from ending',
+    ),
     async () => {
       const { sim } = await marketOf(mirror(), 5);
       const { proxy, env } = await behindProxy(backend);
       sim.faults.next('list', { kind: 'stall', ms: 3_000 });
-      const { queues } = await startJobs(mirror(), sim.url, env);
+      const service = await startJobs(mirror(), sim.url, { ...env, SHUTDOWN_TIMEOUT: '1' });
+      const { queues } = service;
       await until(() => sim.log.some(({ operation }) => operation === 'list'));
       proxy.cut();
       const good = () =>
         mirror().rows(`SELECT kind FROM mirror.runs WHERE state = 'succeeded' ORDER BY run_id`);
-      await until(async () => (await good()).length === 2);
+      await until(async () => (await good()).length >= 2);
       await until(async () => (await queues.counts().catch(() => null))?.mirror.active === 0);
       expect(await good()).toEqual([{ kind: 'account' }, { kind: 'items' }]);
+      await proxy.set('swallow');
+      await service.stop();
+      await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
     },
   );
-
-  it.skipIf(skipped)(title('does not keep a service from ending'), async () => {
-    const { sim } = await marketOf(mirror(), 5);
-    const { proxy, env } = await behindProxy(backend);
-    const { stop, queues } = await startJobs(mirror(), sim.url, { ...env, SHUTDOWN_TIMEOUT: '1' });
-    await until(async () => (await queues.counts()).mirror.completed === 1);
-    await proxy.set('swallow');
-    await stop();
-    await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
-  });
 });
 
 it('a worker that is killed leaves its job to another one', async () => {

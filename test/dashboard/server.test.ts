@@ -78,29 +78,25 @@ function certificate() {
 describe('on an address that other machines can reach', () => {
   const OPEN = { DASHBOARD_LISTEN: '0.0.0.0:0' };
 
-  it.each([
-    ['without TLS or a proxy', OPEN, /without TLS$/, /DASHBOARD_BEHIND_PROXY/],
-    [
-      'without an account',
-      { ...OPEN, DASHBOARD_BEHIND_PROXY: 'true' },
-      /nobody has an account$/,
-      /`seller-mirror users add NAME/,
-    ],
-  ])('the dashboard does not start %s', async (_, settings, problem, remedy) => {
-    const error = await serve(settings).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(UserError);
-    expect((error as UserError).message).toMatch(problem);
-    expect((error as UserError).remedy).toMatch(remedy);
-  });
-
-  it('the dashboard needs TLS even with an account', async () => {
+  it('the dashboard needs TLS and an account to start, and accepts only its own address as the host', async () => {
+    const refused = async (settings: Readonly<Record<string, string>>): Promise<string> => {
+      const error = await serve(settings).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(UserError);
+      const { message, remedy } = error as UserError;
+      return `${message}; ${remedy}`;
+    };
+    expect(await refused(OPEN)).toMatch(/without TLS; .*DASHBOARD_BEHIND_PROXY/);
+    const proxied = { ...OPEN, DASHBOARD_BEHIND_PROXY: 'true' };
+    expect(await refused(proxied)).toMatch(
+      /nobody has an account; .*`seller-mirror users add NAME/,
+    );
     await addAccount(mirror(), 'alice', 'operator');
-    await expect(serve(OPEN)).rejects.toThrow(/without TLS$/);
-  });
-
-  it('the dashboard starts with both, and accepts only its own address as the host', async () => {
-    await addAccount(mirror(), 'alice', 'operator');
+    expect(await refused(OPEN)).toMatch(/without TLS/);
     const { settings, trust } = certificate();
+    const unreadable = { ...settings, DASHBOARD_TLS_KEY_FILE: '/nowhere/key.pem' };
+    expect(await refused(unreadable)).toMatch(
+      /can’t read \/nowhere\/key\.pem .* set by DASHBOARD_TLS_KEY_FILE/,
+    );
     const { url } = await serve({ ...OPEN, ...settings });
     const { port } = new URL(url);
     const hosts = [`127.0.0.1:${port}`, `localhost:${port}`, `10.1.2.3:${port}`, 'evil.example'];
@@ -113,43 +109,26 @@ describe('on an address that other machines can reach', () => {
   });
 });
 
-describe('with its own TLS', () => {
-  it('the dashboard binds the cookie to the host, and accepts forms only from its https origin', async () => {
-    const { settings, trust } = certificate();
-    const { url } = await serve(settings);
-    expect(url).toMatch(/^https:/);
-    const cookie = await logIn(url, trust);
-    expect(cookie).toMatch(/^__Host-seller-mirror=/);
-    const page = await send(url, { ...trust, path: '/', headers: { cookie } });
-    expect(page.status).toBe(200);
-    const token = formTokenIn(page.text);
-    const post = (origin: string): Promise<Reply> =>
-      send(url, {
-        ...trust,
-        method: 'POST',
-        path: '/logout',
-        body: `token=${token}`,
-        headers: { cookie, origin, 'content-type': 'application/x-www-form-urlencoded' },
-      });
-    expect((await post(url.replace('https', 'http'))).status).toBe(403);
-    expect((await post(url)).status).toBe(303);
-  });
-
-  it('the dashboard does not answer plain HTTP', async () => {
-    const { settings } = certificate();
-    const { url } = await serve(settings);
-    await expect(send(url.replace('https', 'http'))).rejects.toThrow();
-  });
-
-  it('the dashboard names an unreadable file and its setting', async () => {
-    const { settings } = certificate();
-    const error = await serve({ ...settings, DASHBOARD_TLS_KEY_FILE: '/nowhere/key.pem' }).catch(
-      (reason: unknown) => reason,
-    );
-    expect(String(error)).toMatch(
-      /can’t read \/nowhere\/key\.pem .* set by DASHBOARD_TLS_KEY_FILE/,
-    );
-  });
+it('with its own TLS, the dashboard binds the cookie to the host, and answers no plain HTTP and no form from there', async () => {
+  const { settings, trust } = certificate();
+  const { url } = await serve(settings);
+  expect(url).toMatch(/^https:/);
+  const cookie = await logIn(url, trust);
+  expect(cookie).toMatch(/^__Host-seller-mirror=/);
+  const page = await send(url, { ...trust, path: '/', headers: { cookie } });
+  expect(page.status).toBe(200);
+  const token = formTokenIn(page.text);
+  const post = (origin: string): Promise<Reply> =>
+    send(url, {
+      ...trust,
+      method: 'POST',
+      path: '/logout',
+      body: `token=${token}`,
+      headers: { cookie, origin, 'content-type': 'application/x-www-form-urlencoded' },
+    });
+  expect((await post(url.replace('https', 'http'))).status).toBe(403);
+  expect((await post(url)).status).toBe(303);
+  await expect(send(url.replace('https', 'http'))).rejects.toThrow();
 });
 
 describe('X-Forwarded-For', () => {
@@ -184,64 +163,43 @@ describe('X-Forwarded-For', () => {
   });
 });
 
-describe('the host', () => {
-  it('of DASHBOARD_URL can be an IPv6 address', async () => {
-    const free = createServer().listen(0, '127.0.0.1');
-    await once(free, 'listening');
-    const address = `127.0.0.1:${(free.address() as AddressInfo).port}`;
-    free.close();
-    await serve({
-      DASHBOARD_LISTEN: address,
-      DASHBOARD_BEHIND_PROXY: 'true',
-      DASHBOARD_URL: 'https://[2001:db8::7]',
-    });
-    for (const [host, status] of [
-      ['[2001:db8::7]', 200],
-      ['[2001:db8::8]', 421],
-    ] as const) {
-      expect((await send(`http://${address}`, { headers: { host } })).status).toBe(status);
-    }
+it('the host can be an IPv6 address of DASHBOARD_URL, and no full URL of a request sets it', async () => {
+  const free = createServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const address = `127.0.0.1:${(free.address() as AddressInfo).port}`;
+  free.close();
+  await serve({
+    DASHBOARD_LISTEN: address,
+    DASHBOARD_BEHIND_PROXY: 'true',
+    DASHBOARD_URL: 'https://[2001:db8::7]',
   });
-
-  it.each([
+  for (const [host, status] of [
+    ['[2001:db8::7]', 200],
+    ['[2001:db8::8]', 421],
+  ] as const) {
+    expect((await send(`http://${address}`, { headers: { host } })).status).toBe(status);
+  }
+  for (const path of [
     'http://evil.example/login',
     'http://a:b@evil.example/login',
     'https://localhost/login',
-  ])('can’t be set by a full URL as the request target: %s', async (path) => {
-    const { url } = await serve();
-    expect((await send(url, { path })).status).toBe(421);
-  });
+  ]) {
+    expect((await send(`http://${address}`, { path })).status, path).toBe(421);
+  }
 });
 
-describe('the port', () => {
-  async function taken(): Promise<number> {
-    const other = createServer().listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    closings.push(async () => {
-      other.close();
-      await once(other, 'close');
-    });
-    return (other.address() as AddressInfo).port;
-  }
-
-  it('set in DASHBOARD_LISTEN must be free', async () => {
-    const port = await taken();
-    await expect(serve({ DASHBOARD_LISTEN: `127.0.0.1:${port}` })).rejects.toThrow(
-      /taken by another program/,
-    );
-  });
-
-  it('is another free one when the default port is taken, and the log says which', async () => {
-    const first = await serve({ DASHBOARD_LISTEN: '' });
-    const warnings: string[] = [];
-    const second = await serve(
-      { DASHBOARD_LISTEN: '' },
-      { ...silentLog, warn: (line) => void warnings.push(line) },
-    );
-    expect(second.url).not.toBe(first.url);
-    expect(warnings).toContainEqual(expect.stringContaining(second.url));
-    expect((await send(second.url)).status).toBe(200);
-  });
+it('a port that is set must be free; the default one is replaced by a free one, and the log says which', async () => {
+  const first = await serve({ DASHBOARD_LISTEN: '' });
+  const taken = { DASHBOARD_LISTEN: `127.0.0.1:${new URL(first.url).port}` };
+  await expect(serve(taken)).rejects.toThrow(/taken by another program/);
+  const warnings: string[] = [];
+  const second = await serve(
+    { DASHBOARD_LISTEN: '' },
+    { ...silentLog, warn: (line) => void warnings.push(line) },
+  );
+  expect(second.url).not.toBe(first.url);
+  expect(warnings).toContainEqual(expect.stringContaining(second.url));
+  expect((await send(second.url)).status).toBe(200);
 });
 
 describe('slow, many or broken clients', () => {
@@ -272,18 +230,13 @@ describe('slow, many or broken clients', () => {
     expect(stream.destroyed).toBe(false);
   });
 
-  it('a connection whose headers arrive byte by byte is closed', async () => {
+  it('headers that arrive byte by byte or are 20 kB, an endless body and invalid HTTP only end their own connection', async () => {
     const { url } = await serve();
-    const socket = await openSocket(url);
-    const drip = setInterval(() => socket.write('x'), 200);
+    const slow = await openSocket(url);
+    const drip = setInterval(() => slow.write('x'), 200);
     onTestFinished(() => clearInterval(drip));
-    socket.write('GET /login HTTP/1.1\r\nx-slow: ');
-    socket.resume();
-    await once(socket, 'close');
-  });
-
-  it('a 20 kB header, an endless body and invalid HTTP only end their own connection', async () => {
-    const { url } = await serve();
+    slow.write('GET /login HTTP/1.1\r\nx-slow: ');
+    const closed = once(slow.resume(), 'close');
     const { status } = await send(url, { headers: { 'x-large': 'x'.repeat(20_000) } });
     expect(status).toBe(431);
     const socket = await openSocket(url);
@@ -301,6 +254,7 @@ describe('slow, many or broken clients', () => {
     const short = await send(url, { method: 'POST', headers, body: 'name=alice' });
     expect(short.status).toBe(411);
     (await openSocket(url)).end('\0\0\0 nonsense\r\n\r\n');
+    await closed;
     expect((await send(url)).status).toBe(200);
   });
 });
@@ -322,51 +276,31 @@ describe('the event stream', () => {
     return { reply, messages, ended };
   }
 
-  it('sends a message every second, numbered on from Last-Event-ID', async () => {
-    const { url } = await serve();
-    const cookie = await logIn(url);
-    const { reply, messages } = await watch(url, cookie, { 'last-event-id': '41' });
-    expect(reply.headers['content-type']).toMatch(/^text\/event-stream/);
-    await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(3);
-    expect(messages.slice(0, 3)).toEqual([42, 43, 44]);
-    reply.destroy();
-  });
-
-  it('ends soon after its session', async () => {
+  it('needs a session, and ends soon after it', async () => {
     const { url } = await serve();
     const cookie = await logIn(url);
     const { messages, ended } = await watch(url, cookie);
     await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(0);
     await mirror().rows('DELETE FROM mirror.sessions');
+    const headers = { accept: 'text/event-stream' };
+    expect((await send(url, { path: '/events', headers })).status).toBe(401);
     await ended;
   });
 
-  it('needs a session', async () => {
-    const { url } = await serve();
-    const headers = { accept: 'text/event-stream' };
-    expect((await send(url, { path: '/events', headers })).status).toBe(401);
-  });
-
-  it('ends when the dashboard stops', async () => {
+  it('sends a message every second, numbered on from Last-Event-ID, also after an outage of the database, until the dashboard stops', async () => {
     const server = await serve();
     const cookie = await logIn(server.url);
-    const { messages, ended } = await watch(server.url, cookie);
-    await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(0);
-    await Promise.all([server.close(), ended]);
-    await expect(send(server.url)).rejects.toThrow(/ECONNREFUSED/);
-  });
-
-  it('continues after an outage of the database', async () => {
-    const { url } = await serve();
-    const cookie = await logIn(url);
-    const { messages, reply } = await watch(url, cookie);
-    await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(0);
+    const { reply, messages, ended } = await watch(server.url, cookie, { 'last-event-id': '41' });
+    expect(reply.headers['content-type']).toMatch(/^text\/event-stream/);
+    await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(1);
     await mirror().rows(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'test'`,
     );
     const before = messages.length;
     await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(before + 1);
-    reply.destroy();
+    expect(messages.slice(0, 3)).toEqual([42, 43, 44]);
+    await Promise.all([server.close(), ended]);
+    await expect(send(server.url)).rejects.toThrow(/ECONNREFUSED/);
   });
 });

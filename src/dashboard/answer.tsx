@@ -6,9 +6,8 @@ import type { Sentence, Step } from '../codes/words.js';
 import type { KnownPurchase } from '../codes/known-code.js';
 import type { RecordFacts } from '../codes/evidence.js';
 import { dayText } from '../codes/words.js';
-import { printable, utc, whenText } from './format.js';
-import { Icon } from './icons.js';
-import { type Fact, Untrusted } from './parts.js';
+import { printable } from './format.js';
+import { type Fact, Icon, Untrusted, When } from './parts.js';
 
 /** The class that gives a verdict its colour. */
 export const VERDICT_CLASS: Readonly<Record<RecordFacts['verdict'] | 'not_a_code', string>> = {
@@ -20,16 +19,6 @@ export const VERDICT_CLASS: Readonly<Record<RecordFacts['verdict'] | 'not_a_code
   rejected: 'quiet',
   not_a_code: 'quiet',
 };
-
-/** A time as people say it: `today, 07:33` or `21 Nov`. The page’s script shows it in the reader’s zone. */
-export const When: FC<{ at: Date; form?: 'day' | 'minute' | 'second' }> = ({
-  at,
-  form = 'minute',
-}) => (
-  <time datetime={at.toISOString()} title={utc(at)} data-when={form}>
-    {whenText(at, form, new Date())}
-  </time>
-);
 
 /** One sentence, its verdict in colour. The rest may quote the marketplace. */
 export const Verdict: FC<{ of: Sentence; tone: string }> = ({ of, tone }) => (

@@ -149,7 +149,14 @@ export const BarChart: FC<
         <p class="legend">
           {legend.map(([kind, text]) => (
             <span>
-              <Swatch kind={kind} /> {text}
+              <svg width="10" height="10" aria-hidden="true">
+                {kind === 'mark-line' ? (
+                  <line class={kind} x2="10" y1="5" y2="5" />
+                ) : (
+                  <rect class={kind} width="10" height="10" rx="2" />
+                )}
+              </svg>{' '}
+              {text}
             </span>
           ))}
         </p>
@@ -157,17 +164,6 @@ export const BarChart: FC<
     </>
   );
 };
-
-/** What a kind of bar or mark looks like, for a legend. */
-export const Swatch: FC<{ kind: string }> = ({ kind }) => (
-  <svg width="10" height="10" aria-hidden="true">
-    {kind === 'mark-line' ? (
-      <line class={kind} x2="10" y1="5" y2="5" />
-    ) : (
-      <rect class={kind} width="10" height="10" rx="2" />
-    )}
-  </svg>
-);
 
 /** A label below the plot. @param every 2: hidden on phones */
 const Below: FC<{ at: number; every: number; children?: Child }> = ({ at, every, children }) => (
@@ -179,18 +175,6 @@ const Below: FC<{ at: number; every: number; children?: Child }> = ({ at, every,
   >
     {children}
   </text>
-);
-
-/** A thin bar that shows a share within a table row. @param of 0 to 1 */
-export const Share: FC<{ of: number }> = ({ of }) => (
-  <svg class="share" width="100%" height="4" aria-hidden="true">
-    <rect
-      class="bar-full"
-      width={`${tenth(Math.max(0.5, 100 * Math.min(1, of)))}%`}
-      height="4"
-      rx="2"
-    />
-  </svg>
 );
 
 /** A seller's nights as a strip of marks, the newest at the right. */

@@ -22,7 +22,7 @@ import {
   Problem,
 } from './context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
-import { capital, printable } from './format.js';
+import { capital, printable, wordOf } from './format.js';
 import { count, duration } from '../domain/text.js';
 import { page } from './layout.js';
 import {
@@ -92,12 +92,17 @@ export function addListing<Row, Source>(
     return page(
       c,
       {
-        title: title ?? capital(name),
+        title: title ?? capital(wordOf(name)),
         lead: about,
         actions: (
           <>
             {total === 0 ? null : (
-              <Downloads of={name} path={`/${name}`} query={query} rows={shownCount(total)} />
+              <Downloads
+                of={wordOf(name)}
+                path={`/${name}`}
+                query={query}
+                rows={shownCount(total)}
+              />
             )}
             {actions?.(c)}
           </>
@@ -139,7 +144,11 @@ export function addListing<Row, Source>(
   app.get(`/:file{${name}\\.[a-z]+}`, async (c) => {
     const format = formatOf(c.req.param('file')?.split('.')[1]);
     if (format === undefined) {
-      throw new Problem('File not found', `Download it from the page ${capital(name)}.`, 404);
+      throw new Problem(
+        'File not found',
+        `Download it from the page ${capital(wordOf(name))}.`,
+        404,
+      );
     }
     const listing = { ...original, columns: shownTo(c, original.columns) };
     const chosen = filtersOf(c, filters);
@@ -207,7 +216,7 @@ const FilterField: FC<{ of: ListingFilter; value: string | undefined; listing: s
   listing,
 }) => {
   const { name, type, choices = [] } = of;
-  const label = capital(name.replaceAll('-', ' '));
+  const label = capital(wordOf(name));
   if (type === 'choice' || type === 'order') {
     const all = type === 'choice' ? 'all' : null;
     return <Choice name={name} label={label} of={choices} chosen={value} all={all} />;
@@ -294,10 +303,10 @@ export function ListingTable<Row>({
   const lead = columns.find(({ type }) => type === 'text' || type === 'secret') ?? columns[0];
   return (
     <Table
-      caption={capital(name)}
+      caption={capital(wordOf(name))}
       flows="two lines"
       rows={rows}
-      empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={none} />}
+      empty={isFiltered ? `No ${wordOf(name)} match the filter.` : <Sentence text={none} />}
       columns={[
         ...columns.map((column): Column<Row> => {
           const isLead = column === lead;
@@ -338,7 +347,7 @@ function linkOf<Row>(path: string, columns: readonly ListingColumn<Row>[]): Link
 function columnOf<Row>(column: ListingColumn<Row>, lead: Link<Row> | null): Column<Row> {
   const { name, type, link = lead } = column;
   return {
-    name: capital(name),
+    name: capital(wordOf(name)),
     isNumber: NUMBERS.includes(type),
     isLabelled: type === 'id',
     cell: (row) => linked(column, row, link?.(row) ?? null),
@@ -364,10 +373,11 @@ function linked<Row>({ type, value }: ListingColumn<Row>, row: Row, href: string
 export function factsOf<Row>(columns: readonly ListingColumn<Row>[], row: Row): Fact[] {
   return columns.map((column) => {
     const { name, type, value, link } = column;
+    const label = capital(wordOf(name));
     const shown = value(row);
-    if (shown instanceof Date) return [capital(name), <Moment at={shown} />];
-    if (type === 'long text') return [capital(name), <Untrusted text={String(shown)} isWhole />];
-    return [capital(name), linked(column, row, link?.(row) ?? null)];
+    if (shown instanceof Date) return [label, <Moment at={shown} />];
+    if (type === 'long text') return [label, <Untrusted text={String(shown)} isWhole />];
+    return [label, linked(column, row, link?.(row) ?? null)];
   });
 }
 

@@ -121,7 +121,7 @@ export class LiveProgress {
     const text = [
       phase.name === 'first pass'
         ? `${count(phase.done)} of ${count(phase.total)} asked`
-        : `${plural(phase.total, 'denied code')} ${phase.total === 1 ? 'gets' : 'get'} a second look`,
+        : `second check of ${plural(phase.total, 'denied code')}`,
       left === null ? '' : `about ${duration(left.ms)} left`,
       problem ?? '',
     ];

@@ -126,7 +126,7 @@ export function addResource<Row, Found, Source>(
       <>
         {record.notices(found).map(({ tone, text, onPage }) => (
           <p class={`notice ${tone}`}>
-            <Sentence text={onPage === undefined ? text : `${capital(text)}.`} />
+            <Sentence text={capital(/[.!?]$/.test(text) ? text : `${text}.`)} />
             {onPage === undefined
               ? null
               : ` ${isOperator(c) ? 'You' : 'An operator'} can ${onPage}.`}

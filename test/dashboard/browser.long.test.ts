@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await field.press('Enter');
     await button(page, 'Accept removals').click();
     await page.getByText('Removals accepted.').waitFor();
-    expect(await page.textContent('main')).toContain('accepted by ada@laptop: withdrawn by us');
+    expect(await page.textContent('main')).toContain('Accepted by ada@laptop: withdrawn by us');
     const states = await mirror().rows(
       `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
     );
@@ -186,10 +186,20 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await heading(page, 'Renamed overnight').waitFor();
   });
 
-  it('shows when it was last updated, and when the server is gone', async () => {
+  it('shows when it was last updated, also after error responses, and when the server is gone', async () => {
     const shop = await openShop(3);
     const { page } = await operatorPage(shop.served);
     const mark = page.getByRole('status').first();
+    let refused = 0;
+    await page.route('**/events', (route) =>
+      refused++ < 2 ? route.fulfill({ status: 503, body: 'not now' }) : route.continue(),
+    );
+    const connected = page.waitForResponse(
+      (reply) => reply.url().endsWith('/events') && reply.status() === 200,
+      { timeout: 60_000 },
+    );
+    await page.reload();
+    await connected;
     await page.getByText(/^updated \d+ s ago$/).waitFor();
     await served?.stop();
     served = null;
@@ -217,43 +227,37 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
   }
   const isUpdated = (page: Page) => page.locator('main[data-old]').waitFor({ state: 'detached' });
 
-  it.each([
-    [
-      'focus on a link without an id',
-      '/',
-      `document.querySelector('main .seller').focus()`,
-      `document.activeElement.matches('main .seller')`,
-    ],
-    [
-      'the place in a wide table',
-      '/runs',
-      `document.adoptedStyleSheets = [new CSSStyleSheet()];
-       document.adoptedStyleSheets[0].replaceSync('.table { width: 90px }');
-       document.querySelector('.table').scrollLeft = 70`,
-      `document.querySelector('.table').scrollLeft === 70`,
-    ],
-    [
-      'an open table of a chart',
-      '/sellers/main',
-      `document.querySelector('details').open = true`,
-      `document.querySelector('details').open`,
-    ],
-    [
-      'a notice',
-      '/?notice=queued',
-      '',
-      `/Queued/.test(document.querySelector('main').textContent)`,
-    ],
-  ])('a live update keeps %s', async (_, path, prepare, isKept) => {
+  it('a live update keeps focus, scroll, open tables and a notice', async () => {
     const shop = await openShop(5);
     await shop.syncAccount();
     await shop.sync();
     const { page } = await operatorPage(shop.served);
-    await page.goto(shop.served.url + path);
-    await page.evaluate(prepare);
-    await causeUpdate(page);
-    await isUpdated(page);
-    expect(await page.evaluate(isKept)).toBe(true);
+    for (const [path, prepare, isKept] of [
+      [
+        '/',
+        `document.querySelector('main .seller').focus()`,
+        `document.activeElement.matches('main .seller')`,
+      ],
+      [
+        '/runs',
+        `document.adoptedStyleSheets = [new CSSStyleSheet()];
+         document.adoptedStyleSheets[0].replaceSync('.table { width: 90px }');
+         document.querySelector('.table').scrollLeft = 70`,
+        `document.querySelector('.table').scrollLeft === 70`,
+      ],
+      [
+        '/sellers/main',
+        `document.querySelector('details').open = true`,
+        `document.querySelector('details').open`,
+      ],
+      ['/?notice=queued', '', `/Queued/.test(document.querySelector('main').textContent)`],
+    ] as const) {
+      await page.goto(shop.served.url + path);
+      await page.evaluate(prepare);
+      await causeUpdate(page);
+      await isUpdated(page);
+      expect(await page.evaluate(isKept), path).toBe(true);
+    }
   });
 
   it('a live update waits for a field that was typed into, also while the page is fetched', async () => {
@@ -282,29 +286,30 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await isUpdated(page);
   });
 
-  it('a login as somebody else in another tab shows in the first one', async () => {
+  it('nine tabs are live, although a browser opens six connections to a host; a login in one shows in the others, and its end leads to the login', async () => {
     const shop = await openShop(3);
     await shop.served.addUser('viewer');
     const { page } = await operatorPage(shop.served);
-    const other = await page.context().newPage();
+    const tabs = [page];
+    for (let n = 1; n < 9; n++) {
+      const tab = await page.context().newPage();
+      tabs.push(tab);
+      await tab.goto(`${shop.served.url}/runs`);
+      await tab.getByText(/^updated \d+ s ago$/).waitFor();
+    }
+    const other = tabs.pop() ?? page;
     await other.goto(`${shop.served.url}/login`);
     await other.getByLabel('Name').fill('viewer');
     await other.getByLabel('Password').fill(PASSWORD);
     await button(other, 'Log in').click();
     await page.getByText('viewer · viewer').waitFor();
+    await mirror().rows('DELETE FROM mirror.sessions');
+    const [, open = page] = tabs;
+    await button(open, 'Log in').waitFor({ timeout: 60_000 });
+    expect(open.url()).toBe(`${shop.served.url}/login?to=%2Fruns`);
   });
 
-  it('nine tabs load and are live, although a browser opens six connections to a host', async () => {
-    const shop = await openShop(3);
-    const { page } = await operatorPage(shop.served);
-    for (let n = 1; n < 9; n++) {
-      const tab = await page.context().newPage();
-      await tab.goto(`${shop.served.url}/runs`);
-      await tab.getByText(/^updated \d+ s ago$/).waitFor();
-    }
-  });
-
-  it('a refused upload says why and keeps the form; of two dropped files one is taken', async () => {
+  it('a refused upload says why and keeps the form, also before a large list is sent whole; of two dropped files one is taken', async () => {
     const shop = await openShop(3);
     const { page } = await operatorPage(shop.served);
     await page.goto(`${shop.served.url}/audits/new`);
@@ -326,43 +331,13 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
       'a.csv',
     );
     expect(await button(page, 'Read list').isEnabled()).toBe(true);
-  });
-
-  it('a large list is refused in words, before it is sent whole', async () => {
-    const shop = await openShop(3);
-    const { page } = await operatorPage(shop.served);
-    await page.goto(`${shop.served.url}/audits/new`);
+    await page.reload();
     const path = join(mkdtempSync(join(tmpdir(), 'seller-mirror-list-')), 'a.csv');
     onTestFinished(() => rmSync(dirname(path), { recursive: true }));
     writeFileSync(path, Buffer.alloc(130 * 1024 ** 2, 'x'));
     await page.locator('[type=file]').setInputFiles(path);
     await button(page, 'Read list').click();
-    await page.locator('[data-upload-error]').getByText('The list is too large').waitFor();
-  });
-
-  it('reconnects to the event stream after error responses', async () => {
-    const shop = await openShop(3);
-    const { page } = await operatorPage(shop.served);
-    let refused = 0;
-    await page.route('**/events', (route) =>
-      refused++ < 2 ? route.fulfill({ status: 503, body: 'not now' }) : route.continue(),
-    );
-    const connected = page.waitForResponse(
-      (reply) => reply.url().endsWith('/events') && reply.status() === 200,
-      { timeout: 60_000 },
-    );
-    await page.reload();
-    await connected;
-  });
-
-  it('sends an open tab to the login when its session ends', async () => {
-    const shop = await openShop(3);
-    const { page } = await operatorPage(shop.served);
-    await page.goto(`${shop.served.url}/runs`);
-    await page.getByText(/^updated \d+ s ago$/).waitFor();
-    await mirror().rows('DELETE FROM mirror.sessions');
-    await button(page, 'Log in').waitFor({ timeout: 60_000 });
-    expect(page.url()).toBe(`${shop.served.url}/login?to=%2Fruns`);
+    await message.getByText('The list is too large').waitFor();
   });
 
   it('every page is accessible and needs no horizontal scrolling: desktop and phone, light and dark', async () => {

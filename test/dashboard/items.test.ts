@@ -28,13 +28,7 @@ describe('the search for items', () => {
     }
   });
 
-  it.each([
-    ['any letter case', ['QUIK', 'qUiK', 'ik']],
-    ['letters beyond ASCII', ['körbe', 'KÖRBE q']],
-    ['a letter whose lower case is in ASCII', ['kelvin', 'K']],
-    ['wildcards of patterns', ['_\\ (', '%', '_']],
-    ['digits and punctuation', ['273.15', ' (']],
-  ])('matches part of a name with %s', async (_, texts) => {
+  it('matches part of a name with any letters, wildcards, digits and punctuation', async () => {
     await mirrorSeller(mirror());
     const name = 'Körbe Quik%_\\ (273.15 \u212Aelvin)';
     await mirror().rows(
@@ -42,7 +36,13 @@ describe('the search for items', () => {
       [name],
     );
     const visitor = await dashboard().login();
-    for (const text of texts) expect(await search(visitor, text), text).toEqual(['1003']);
+    for (const text of [
+      ...['QUIK', 'qUiK', 'ik', 'körbe', 'KÖRBE q', '_\\ (', '%', '_', '273.15', ' ('],
+      // A letter whose lower case is in ASCII.
+      ...['kelvin', 'K'],
+    ]) {
+      expect(await search(visitor, text), text).toEqual(['1003']);
+    }
   });
 });
 

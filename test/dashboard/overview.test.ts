@@ -6,26 +6,24 @@ import { holdRemovals, mirrorSeller, openDashboard, textOf, useDashboard } from 
 const { mirror, dashboard } = useDashboard();
 
 describe('the overview', () => {
-  it.each([
-    ['its items are old', 'items', '1 copy stale, 27 h old'],
-    ['only its account is old', 'account', '1 copy current, '],
-  ])('takes the age of a copy from its items, as `status` does: %s', async (_, kind, summary) => {
+  it('takes the age of a copy from its items, and counts copies by the states of `status`', async () => {
     await mirrorSeller(mirror());
-    await mirror().rows(
-      `UPDATE mirror.runs SET finished_at = CASE WHEN kind::text = $1
-         THEN now() - interval '27 hours' ELSE now() END`,
-      [kind],
-    );
-    const text = await (await dashboard().login()).page('/');
-    expect(text).toContain(`<p class="lead">${summary}`);
-    expect(text.includes('the copy is stale')).toBe(kind === 'items');
-  });
-
-  it('counts copies by the states of `status`', async () => {
-    await mirrorSeller(mirror());
+    const visitor = await dashboard().login();
+    for (const [old, summary] of [
+      ['items', '1 copy stale, 27 h old'],
+      ['account', '1 copy current, '],
+    ] as const) {
+      await mirror().rows(
+        `UPDATE mirror.runs SET finished_at = CASE WHEN kind::text = $1
+           THEN now() - interval '27 hours' ELSE now() END`,
+        [old],
+      );
+      const text = await visitor.page('/');
+      expect(text).toContain(`<p class="lead">${summary}`);
+      expect(text.includes('the copy is stale')).toBe(old === 'items');
+    }
     for (const name of ['new', 'resting']) await storeSeller(mirror(), name, null);
     await park(mirror(), 'resting', 'paused', 'paused by ada');
-    const visitor = await dashboard().login();
     expect(await visitor.page('/')).toContain('1 copy current, 1 never mirrored, 1 paused, the');
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
@@ -50,19 +48,25 @@ describe('the overview', () => {
     );
   });
 
-  it('syncs the configured sellers before the store knows any', async () => {
-    const settings = {
-      MARKETPLACE_URL: 'https://market.example',
-      MARKETPLACE_API_KEY: KEY,
-      SELLER_NAME: 'main',
-    };
-    const visitor = await (await openDashboard(mirror(), {}, { settings })).login();
+  it('begins with a first step, syncs configured sellers before the store knows any, and takes lists for the only one', async () => {
+    const empty = textOf(await (await dashboard().login()).page('/'));
+    expect(empty).toContain('No copy yet.');
+    expect(empty).toContain('Set MARKETPLACE_URL and MARKETPLACE_API_KEY');
+    expect(empty).not.toMatch(/Nothing needs you|While you slept/);
+    const settings = { MARKETPLACE_URL: 'https://market.example', MARKETPLACE_API_KEY: KEY };
+    const own = await openDashboard(mirror(), {}, { settings });
+    const visitor = await own.login();
     const page = await visitor.page('/');
     expect(page).toContain('No seller was mirrored yet. Press Sync now to make the first copy.');
     expect(page).toContain('>Sync now</button>');
     expect((await visitor.post('/sync', { seller: 'nobody' })).status).toBe(404);
     expect((await visitor.post('/sync')).status).toBe(303);
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+    await mirrorSeller(mirror());
+    const mirrored = await visitor.page('/');
+    expect(mirrored).toContain('<input type="hidden" name="seller" value="main"/>');
+    expect(mirrored).toMatch(/<form class="dropbar" method="post" action="\/audits\/new"/);
+    expect(await (await own.login('viewer')).page('/')).not.toContain('dropbar');
   });
 
   it('of 1,000 sellers stays below 100 kB, and every seller can be found', async () => {
@@ -112,18 +116,6 @@ describe('While you slept', () => {
   });
 });
 
-describe('the bar for a list', () => {
-  it('takes pasted codes or a file for the only seller, and is not shown to viewers', async () => {
-    const settings = { MARKETPLACE_URL: 'https://market.example', MARKETPLACE_API_KEY: KEY };
-    await mirrorSeller(mirror());
-    const own = await openDashboard(mirror(), {}, { settings });
-    const page = await (await own.login()).page('/');
-    expect(page).toContain('<input type="hidden" name="seller" value="main"/>');
-    expect(page).toMatch(/<form class="dropbar" method="post" action="\/audits\/new"/);
-    expect(await (await own.login('viewer')).page('/')).not.toContain('dropbar');
-  });
-});
-
 describe('Needs you', () => {
   it('says how many items are held, and links to the run, where one can keep them', async () => {
     const id = await holdRemovals(mirror());
@@ -159,7 +151,7 @@ describe('Needs you', () => {
     const page = await visitor.page(accepted.headers.get('location') ?? '');
     expect(page).toContain('Removals accepted.');
     expect(page.replaceAll(/<[^>]+>/g, '')).toMatch(
-      new RegExp(`accepted by .*: withdrawn: the removals that run ${id} shows`),
+      new RegExp(`Accepted by .*: withdrawn: the removals that run ${id} shows`),
     );
     expect(page).toContain('2 of 4 are not proven to be gone, and stay missing');
     expect(page).toMatch(/removed<\/dt>\s*<dd[^>]*>2</i);
@@ -171,13 +163,6 @@ describe('Needs you', () => {
         `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
       ),
     ).toEqual([{ removed: 2 }]);
-  });
-
-  it('is replaced by a first step while no seller was mirrored', async () => {
-    const text = await (await dashboard().login()).page('/');
-    expect(text).toContain('No copy yet.');
-    expect(text).toContain('Set MARKETPLACE_URL and MARKETPLACE_API_KEY');
-    expect(text).not.toMatch(/Nothing needs you|While you slept/);
   });
 
   it('shows the most urgent of many, and counts the others', async () => {

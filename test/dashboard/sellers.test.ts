@@ -51,7 +51,7 @@ describe('the page of a seller', () => {
     expect(new Set(figures).size).toBe(figures.length);
   });
 
-  it('says what fills each section before the first sync; an unknown seller has none', async () => {
+  it('says what fills each section before the first sync, which it queues; an unknown seller has no page', async () => {
     await storeSeller(mirror(), 'main', null);
     const visitor = await dashboard().login();
     const page = await visitor.page('/sellers/main');
@@ -63,6 +63,10 @@ describe('the page of a seller', () => {
     ]) {
       expect(page).toContain(empty);
     }
+    const synced = await visitor.post('/sellers/main/sync');
+    const queued = await visitor.page(synced.headers.get('location') ?? '');
+    expect(queued).toContain('no worker is running: somebody must start the service');
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
     expect((await visitor.get('/sellers/nobody')).status).toBe(404);
     for (const action of ['sync', 'pause', 'resume', 'remove']) {
       expect((await visitor.post(`/sellers/nobody/${action}`)).status).toBe(404);
@@ -81,45 +85,34 @@ describe('the page of a seller', () => {
     expect(text).not.toContain('no worker is running');
   });
 
-  it('queues one sync, and warns when no worker is running', async () => {
-    await storeSeller(mirror(), 'main', null);
-    const visitor = await dashboard().login();
-    const reply = await visitor.post('/sellers/main/sync');
-    const page = await visitor.page(reply.headers.get('location') ?? '');
-    expect(page).toContain('no worker is running: somebody must start the service');
-    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
-  });
-
-  it('is removed by whoever types its name, since nothing but a backup brings it back', async () => {
+  it('is removed by whoever types its name, but not while its check is running', async () => {
     await mirrorSeller(mirror());
+    await storeCheck(mirror(), 'main', 'running');
     const visitor = await dashboard().login();
     const remove = (name: string) => visitor.post('/sellers/main/remove', { name });
     expect((await remove('mian')).status).toBe(422);
+    expect(textOf(await (await remove('main')).text())).toContain(
+      'is running Wait, or press Cancel on the page of the check. ',
+    );
+    await mirror().rows(`UPDATE mirror.audits SET state = 'cancelled'`);
     expect((await remove('main')).headers.get('location')).toBe('/?notice=seller-removed');
     expect((await visitor.get('/sellers/main')).status).toBe(404);
   });
 });
 
-it('a seller whose check is running is not removed, and its page says where to cancel the check', async () => {
-  await storeSeller(mirror(), 'main', null);
-  await storeCheck(mirror(), 'main', 'running');
-  const visitor = await dashboard().login();
-  const reply = await visitor.post('/sellers/main/remove', { name: 'main' });
-  expect(textOf(await reply.text())).toContain(
-    'is running Wait, or press Cancel on the page of the check. ',
-  );
-});
-
-it.each([
-  ['refused', 'You can correct the API key in the settings, then press Run again.'],
-  ['unavailable', 'You can press Run again to try again; the copy is as it was before.'],
-  ['unreadable', 'You can press Run again to try again; the copy is as it was before.'],
-  ['account-twice', 'You can use one name for the account: take one of the two sellers'],
-])('the page of a run that failed says what one can do: %s', async (code, words) => {
+it('the page of a run that failed says what one can do', async () => {
   const run = await storeSeller(mirror(), 'main', 'failed');
-  await mirror().rows('UPDATE mirror.runs SET problem_code = $1', [code]);
-  const text = textOf(await (await dashboard().login()).page(`/runs/${run}`));
-  expect(text).toContain(`The marketplace failed with HTTP 500. ${words}`);
+  const visitor = await dashboard().login();
+  for (const [code, words] of [
+    ['refused', 'You can correct the API key in the settings, then press Run again.'],
+    ['unavailable', 'You can press Run again to try again; the copy is as it was before.'],
+    ['unreadable', 'You can press Run again to try again; the copy is as it was before.'],
+    ['account-twice', 'You can use one name for the account: take one of the two sellers'],
+  ]) {
+    await mirror().rows('UPDATE mirror.runs SET problem_code = $1', [code]);
+    const text = textOf(await visitor.page(`/runs/${run}`));
+    expect(text).toContain(`The marketplace failed with HTTP 500. ${words}`);
+  }
 });
 
 describe('Pause and Resume', () => {
@@ -132,7 +125,7 @@ describe('Pause and Resume', () => {
     await sync({}, false);
     expect(sim.log.length).toBe(requests);
     const page = await operator.page('/sellers/main');
-    expect(page).toContain('paused by operator; schedules skip this seller');
+    expect(page).toContain('Paused by operator; schedules skip this seller');
     expect(page).toContain('not while the seller is paused');
     expect(page).toContain('>Resume</button>');
     expect(page).not.toContain('>Pause</button>');

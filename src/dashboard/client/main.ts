@@ -117,7 +117,7 @@ function updateBar({ id, done, total, text, endsAt }: LiveMessage['bars'][number
     const label = element.querySelector('[data-live-text]');
     if (label !== null) label.textContent = text;
     const end = element.querySelector('[data-live-end]');
-    if (end !== null) end.textContent = endsAt === null ? '' : `ends at ${momentText(endsAt)}`;
+    if (end !== null) end.textContent = endsAt === null ? '' : `ends ${whenText(endsAt, 'minute')}`;
   }
 }
 

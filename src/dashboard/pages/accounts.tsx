@@ -10,7 +10,6 @@ import {
   runAction,
 } from '../context.js';
 import { capital } from '../format.js';
-import { Icon } from '../icons.js';
 import { page } from '../layout.js';
 import { openSession } from '../login.js';
 import {
@@ -20,7 +19,7 @@ import {
   PASSWORD_RULE,
   passwordFault,
 } from '../passwords.js';
-import { Choice, Section, Token } from '../parts.js';
+import { Choice, Icon, Section, Token } from '../parts.js';
 import { oneOf, readForm } from '../query.js';
 import { newToken, originOf, tokenHash } from '../security.js';
 

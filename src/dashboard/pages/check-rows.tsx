@@ -11,8 +11,7 @@ import { count, plural } from '../../domain/text.js';
 import { CopyButton, customerFacts, Reply, Steps } from '../answer.js';
 import { type DashboardContext, type DashboardParts, isOperator } from '../context.js';
 import { capital } from '../format.js';
-import { Icon } from '../icons.js';
-import { ActionButton, Facts, Untrusted } from '../parts.js';
+import { ActionButton, Facts, Icon, Untrusted } from '../parts.js';
 
 /*
  * The rows of a check's page: what each says of its customer, what one can do about it, and its proof.

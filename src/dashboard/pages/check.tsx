@@ -21,7 +21,6 @@ import { maskLikelyCodes } from '../../domain/secret.js';
 import { count, duration, plural } from '../../domain/text.js';
 import { looksLikeCode, readCell } from '../../marketplace/code.js';
 import { listLiveProcesses } from '../../service/processes-store.js';
-import { When } from '../answer.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -36,7 +35,7 @@ import { capital } from '../format.js';
 import { message, page } from '../layout.js';
 import { addListing } from '../listing.js';
 import type { LiveBar } from '../live.js';
-import { ActionButton, Bar, Facts, Lines, SellerLink, Token, Untrusted } from '../parts.js';
+import { ActionButton, Bar, Facts, Lines, SellerLink, Token, Untrusted, When } from '../parts.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
 import { ListForm } from './new-audit-views.js';
 import {

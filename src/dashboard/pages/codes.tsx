@@ -22,7 +22,6 @@ import {
   Steps,
   Verdict,
   VERDICT_CLASS,
-  When,
 } from '../answer.js';
 import {
   type Dashboard,
@@ -50,6 +49,7 @@ import {
   TableSection,
   Token,
   Untrusted,
+  When,
 } from '../parts.js';
 import { readCodeState, readCodeChecks } from '../../codes/codes-store.js';
 import { readRunning } from '../../catalogue/overview-store.js';

@@ -7,9 +7,8 @@ import {
   type ReportRow,
   reportSql,
 } from '../../reporting/reports.js';
-import { BarChart, Share, StepChart, Swatch } from '../charts.js';
+import { BarChart, StepChart } from '../charts.js';
 import { Downloads } from '../downloads.js';
-import { Icon } from '../icons.js';
 import { dayName, monthName } from '../format.js';
 import { count, money, plural } from '../../domain/text.js';
 import {
@@ -17,6 +16,7 @@ import {
   type Column,
   Copyable,
   Empty,
+  Icon,
   ItemLink,
   Percent,
   Section,
@@ -118,9 +118,9 @@ const Report: FC<{
 );
 
 /** A figure that stands for a report, and what it counts. */
-const Total: FC<{ of: string; kind?: string; children?: Child }> = ({ of, kind, children }) => (
+const Total: FC<{ of: string; children?: Child }> = ({ of, children }) => (
   <span class="total">
-    {kind === undefined ? null : <Swatch kind={kind} />} <b>{of}</b> {children}
+    <b>{of}</b> {children}
   </span>
 );
 
@@ -284,15 +284,8 @@ const Rise: FC<{ from: number | null; to: number }> = ({ from, to }) =>
 
 export const RevenueByItem: FC<ReportProps> = ({ figures, view }) => {
   const rows = figures['revenue-by-item'];
-  const most = new Map<string | null, number>();
-  for (const { currency = null, revenue = null } of rows) {
-    most.set(currency, Math.max(most.get(currency) ?? 0, Number(revenue ?? 0)));
-  }
-  const shareOf = ({ revenue = null, currency = null }: ReportRow): number =>
-    Number(revenue ?? 0) / Math.max(1, most.get(currency) ?? 0);
   const columns: Column<ReportRow>[] = [
     ITEM,
-    { name: 'Share', isMinor: true, cell: (row) => <Share of={shareOf(row)} /> },
     countColumn('Purchases', 'purchases'),
     amountOf('Revenue', 'revenue', 'currency'),
   ];
@@ -421,21 +414,24 @@ export const PriceMoves: FC<ReportProps> = ({ figures, view }) => {
         {
           totals: (
             <>
-              <Total of={sum('raised')} kind="bar-full">
-                raised
-              </Total>
-              <Total of={sum('cut')} kind="bar-cut">
-                cut
-              </Total>
+              <Total of={sum('raised')}>raised</Total>
+              <Total of={sum('cut')}>cut</Total>
             </>
           ),
-          chart: <BarChart label="Prices raised and cut, by week" bars={bars} />,
+          chart: (
+            <BarChart label="Prices raised and cut, by week" bars={bars} legend={RAISED_AND_CUT} />
+          ),
           table: <Table caption="Largest price moves" rows={moves} columns={columns} />,
         },
       ]}
     />
   );
 };
+
+const RAISED_AND_CUT = [
+  ['bar-full', 'raised'],
+  ['bar-cut', 'cut'],
+] as const;
 
 /** The weeks from the first with a price move to now, at most 13. */
 function weeksOf(rows: readonly ReportRow[], until: Date) {

@@ -8,7 +8,6 @@ import {
   countReportRows,
   downloadReport,
 } from '../../reporting/reports.js';
-import { When } from '../answer.js';
 import { Cache } from '../cache.js';
 import {
   type Dashboard,
@@ -19,7 +18,7 @@ import {
 } from '../context.js';
 import { checkRoom, csvDialectOf, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
-import { Empty, Filter } from '../parts.js';
+import { Empty, Filter, When } from '../parts.js';
 import { oneOf } from '../query.js';
 import {
   CatalogueSize,

@@ -72,10 +72,8 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
             { name: 'Finding', cell: ({ text }) => printable(text) },
             {
-              name: 'What to do',
-              isLabelled: true,
-              cell: ({ remedy }) =>
-                remedy === null ? <span class="muted">–</span> : <Sentence text={remedy} />,
+              name: found.some(({ remedy }) => remedy !== null) ? 'What to do' : '',
+              cell: ({ remedy }) => (remedy === null ? null : <Sentence text={remedy} />),
             },
           ]}
         />

@@ -25,7 +25,7 @@ import {
   type Memory,
   type Situation,
 } from './situation.js';
-import { type CodeResult, evidenceOf, NO_CHANCE, NOTHING, type OpenCode } from './ledger.js';
+import { type CodeResult, evidenceOf, NOTHING, type OpenCode, resultOf } from './ledger.js';
 
 /** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
 export const LOOK_FIRST_CODES = 200;
@@ -229,8 +229,8 @@ class FirstPass {
   async #takeFound(code: OpenCode, form: string, answer: CodeAnswer): Promise<void> {
     this.#answered();
     this.#denialsInRow = 0;
-    const result = resultOf(code, form, answer, { verdict: 'valid' });
-    const found = { ...result, chance: { calls: 1, denied: 0 } };
+    const chance = { calls: 1, denied: 0 };
+    const found = resultOfAnswer(code, form, answer, { verdict: 'valid', chance });
     if (this.#proofCodes.strangeItem(answer.reply) === null) {
       if (isVouched(this.#memory, this.#situation)) await this.#market.record([found]);
       else this.#found.push(found);
@@ -255,7 +255,7 @@ class FirstPass {
     if (isRow && this.#denialsSinceGuard >= this.#guardAt) this.#wantsGuard = true;
     const form = code.forms.at(-1) ?? null;
     await this.#recordSilent();
-    await this.#market.record([resultOf(code, form, answer)]);
+    await this.#market.record([resultOfAnswer(code, form, answer)]);
   }
 
   #takeSilence(code: OpenCode, answer: CodeAnswer): void {
@@ -264,8 +264,8 @@ class FirstPass {
     const isLast = code.attempts + 1 >= MAX_ATTEMPTS;
     const reason = meaning.kind === 'silent' || meaning.kind === 'doubt' ? meaning.reason : null;
     const end = isLast ? ({ verdict: 'unproven', reason } as const) : {};
-    const result = resultOf(code, null, answer, end);
-    this.#silent.push({ ...result, adds: { ...NOTHING, attempts: 1 } });
+    const adds = { ...NOTHING, attempts: 1 };
+    this.#silent.push(resultOfAnswer(code, null, answer, { adds, ...end }));
     if (isChallenge(answer.reply)) this.#challenges++;
     if (isPause(answer) && (!isChallenge(answer.reply) || this.#challenges >= CHALLENGES)) {
       this.#memory = holdAfter(this.#memory, faultOf(answer), waitMs, this.#hasAnswers);
@@ -331,21 +331,14 @@ class FirstPass {
   }
 }
 
-function resultOf(
+/** What an answer says about a code. */
+function resultOfAnswer(
   { position }: OpenCode,
   form: string | null,
   { reply, at }: CodeAnswer,
-  end: Partial<Pick<CodeResult, 'verdict' | 'reason'>> = {},
+  parts: Partial<CodeResult> = {},
 ): CodeResult {
-  return {
-    of: { position },
-    check: evidenceOf(reply, at),
-    form,
-    verdict: end.verdict ?? null,
-    reason: end.reason ?? null,
-    adds: NOTHING,
-    chance: NO_CHANCE,
-  };
+  return resultOf({ position }, { check: evidenceOf(reply, at), form, ...parts });
 }
 
 const HEX = '0123456789abcdef';

@@ -19,8 +19,8 @@ import {
   type DeniedCode,
   type FoundProof,
   NO_CHANCE,
-  NOTHING,
   type OpenCode,
+  resultOf,
 } from './ledger.js';
 import { FRESH_MEMORY, type Memory, pastOf } from './situation.js';
 
@@ -151,12 +151,9 @@ export class Ledger {
       );
       if (rows.length === 0) return;
       await this.record(
-        rows.map(({ position, last }): CodeResult => {
-          const of = { position };
-          const reason = reasonOf(last);
-          const end = { verdict: 'unproven', reason, adds: NOTHING, chance: NO_CHANCE } as const;
-          return { of, check: null, form: null, ...end };
-        }),
+        rows.map(({ position, last }) =>
+          resultOf({ position }, { verdict: 'unproven', reason: reasonOf(last) }),
+        ),
       );
     }
   }

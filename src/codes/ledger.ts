@@ -136,6 +136,17 @@ export const NO_CHANCE: Chance = { calls: 0, denied: 0 };
 /** Nothing is added to a code's figures. */
 export const NOTHING: CodeResult['adds'] = { attempts: 0, counted: 0, rounds: 0, uncounted: 0 };
 
+/** A result, of which only some parts are known. */
+export function resultOf(of: CodeResult['of'], parts: Partial<Omit<CodeResult, 'of'>>): CodeResult {
+  const nothing = { check: null, form: null, verdict: null, reason: null, adds: NOTHING };
+  return { of, ...nothing, chance: NO_CHANCE, ...parts };
+}
+
+/** Whether a denied code is a known-valid one that is not listed, but was denied as a proof. */
+export function isUnlisted({ position }: Pick<DeniedCode, 'position'>): boolean {
+  return position < 0;
+}
+
 export function addChance(a: Chance, b: Chance): Chance {
   return { calls: a.calls + b.calls, denied: a.denied + b.denied };
 }

@@ -20,7 +20,7 @@ import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules
 import type { LookUpCalls, Market } from './market.js';
 import { readSellerSituation } from './situation-store.js';
 import { firstPass, makeReady } from './first-pass.js';
-import { NO_CHANCE, NOTHING, type CodeResult, type FoundProof, type OpenCode } from './ledger.js';
+import { resultOf, type CodeResult, type FoundProof, type OpenCode } from './ledger.js';
 import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
 
 export interface LookUpDeps {
@@ -229,7 +229,9 @@ export class SellerLookUps {
     if (result === null) {
       const [reason, retryAt] = isAnswered ? faultIn(question.memory) : LATE;
       if (question.calls > 0) {
-        const missing = resultWithout(reason, db.clock.now());
+        const nothing = { httpStatus: null, message: null, answer: null, proven: null };
+        const check = { at: db.clock.now(), reason, ...nothing };
+        const missing = resultOf({ position: POSITION }, { check, verdict: 'unproven', reason });
         await this.#record(code, { ...question, results: [missing] }, missing, events);
       }
       return giveUp(reason, retryAt);
@@ -391,19 +393,6 @@ const SILENT_MEMORY: Memory = {
 /** Whether the marketplace said something of what it was asked for. */
 function isAnswer(reply: Reply<unknown> | null): boolean {
   return reply !== null && ['found', 'denied'].includes(meaningOf(reply).kind);
-}
-
-/** A code that was asked about, and about which nothing was found out. */
-function resultWithout(reason: UnprovenReason, at: number): CodeResult {
-  return {
-    of: { position: POSITION },
-    check: { at, reason, httpStatus: null, message: null, answer: null, proven: null },
-    form: null,
-    verdict: 'unproven',
-    reason,
-    adds: NOTHING,
-    chance: NO_CHANCE,
-  };
 }
 
 /** Why the first pass asks later: the key is bad, or the marketplace asks for a pause. */

@@ -18,9 +18,14 @@
  */
 
 import type { UnprovenReason } from './evidence.js';
-import { verdictOf } from './rules.js';
-import { decided, neededBy, reasonOf, windowSize } from './window.js';
-import { type CheckFacts, type CodeResult, type DeniedCode, NO_CHANCE, NOTHING } from './ledger.js';
+import { endOf, neededBy, windowSize } from './window.js';
+import {
+  type CheckFacts,
+  type CodeResult,
+  type DeniedCode,
+  isUnlisted,
+  resultOf,
+} from './ledger.js';
 import type { Memory, Situation, Stop } from './situation.js';
 
 export { firstPass } from './first-pass.js';
@@ -90,15 +95,10 @@ export function resumed(memory: Memory): Memory {
 /** Codes whose recorded denials suffice by now: what chance requires may have become less. */
 function settledNow(facts: CheckFacts): readonly CodeResult[] {
   const needed = neededBy(facts);
-  const isKnown = ({ position }: DeniedCode): boolean => position < 0;
-  const isAnyDoubtful = facts.deniedCodes.some(isKnown);
+  const isAnyDoubtful = facts.deniedCodes.some(isUnlisted);
   return facts.deniedCodes.flatMap((code): CodeResult[] => {
-    const end = decided(verdictOf(code, needed), isKnown(code), isAnyDoubtful);
-    if (end === null) return [];
-    const verdict = end === 'invalid' ? end : 'unproven';
-    const reason = reasonOf(end, 'denied');
-    const of = { position: code.position };
-    return [{ of, check: null, form: null, verdict, reason, adds: NOTHING, chance: NO_CHANCE }];
+    const end = endOf(code, code, needed, isAnyDoubtful, 'denied');
+    return end === null ? [] : [resultOf({ position: code.position }, end)];
   });
 }
 

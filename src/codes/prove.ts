@@ -14,7 +14,7 @@ import {
   evidenceOf,
   type KnownValid,
   NO_CHANCE,
-  NOTHING,
+  resultOf,
 } from './ledger.js';
 import { type BadProof, type GoodProof, isChallenge } from './situation.js';
 
@@ -78,7 +78,7 @@ function joining({ code, check }: KnownDenial, proof: Proof): readonly CodeResul
   const { codeId, form, isUsed } = code;
   if (codeId === null) return [];
   const chance = 'good' in proof && isUsed ? { calls: 1, denied: 1 } : NO_CHANCE;
-  return [{ of: { codeId }, check, form, verdict: null, reason: null, adds: NOTHING, chance }];
+  return [resultOf({ codeId }, { check, form, chance })];
 }
 
 async function findKnown(

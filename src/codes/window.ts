@@ -8,7 +8,6 @@
  */
 
 import { meaningOf } from '../marketplace/reply.js';
-import type { UnprovenReason } from './evidence.js';
 import { ProofCodes } from './known-valid.js';
 import {
   askAgain,
@@ -28,6 +27,7 @@ import {
   verdictOf,
   WINDOW_CODES,
   type Chance,
+  type DenialFigures,
 } from './rules.js';
 import type { CodeAnswer } from './market.js';
 import {
@@ -43,10 +43,13 @@ import {
 import {
   addChance,
   type CheckFacts,
+  type CodeCheck,
   type CodeResult,
   type DeniedCode,
   evidenceOf,
-  NO_CHANCE,
+  isUnlisted,
+  NOTHING,
+  resultOf,
   type ProofBy,
   type ProvenBetween,
 } from './ledger.js';
@@ -96,15 +99,14 @@ export async function secondCheck(
   memory: Memory,
 ): Promise<Memory> {
   const proofCodes = new ProofCodes(situation);
-  const isKnown = ({ position }: DeniedCode): boolean => position < 0;
   const waiting = [
-    ...codes.filter(isKnown),
+    ...codes.filter(isUnlisted),
     ...shuffled(
-      codes.filter((code) => !isKnown(code)),
+      codes.filter((code) => !isUnlisted(code)),
       situation.dice,
     ),
   ];
-  for (const { form } of facts.deniedCodes.filter(isKnown)) proofCodes.doubt(form);
+  for (const { form } of facts.deniedCodes.filter(isUnlisted)) proofCodes.doubt(form);
   let required: Required = facts;
   let now: Memory = { ...memory, hold: null };
   const until = situation.now() + STEP_MS;
@@ -287,22 +289,23 @@ class Window {
     const first = Number(isProven(memory, firstDeniedAt));
     const denials = counted + first + (counts ? denied : 0);
     this.#proofCodes.found(form, at);
-    return {
-      of: { position },
-      check: evidenceOf(reply, at),
-      form,
-      verdict: 'valid',
-      reason: null,
-      adds: { attempts: 0, counted: 0, rounds: 1, uncounted: 0 },
-      chance: { calls: denials + 1, denied: denials },
-    };
+    return resultOf(
+      { position },
+      {
+        check: evidenceOf(reply, at),
+        form,
+        verdict: 'valid',
+        adds: { ...NOTHING, rounds: 1 },
+        chance: { calls: denials + 1, denied: denials },
+      },
+    );
   }
 
   #open({ code, denied, answer }: Asked, proven: ProvenBetween | null): CodeResult {
     const { reply, at } = answer as CodeAnswer;
     const counts = proven !== null && denied > 0;
     const adds = {
-      attempts: 0,
+      ...NOTHING,
       counted: counts ? denied : 0,
       rounds: 1,
       uncounted: counts ? 0 : 1,
@@ -313,43 +316,34 @@ class Window {
       uncounted: code.uncounted + adds.uncounted,
     };
     const check = evidenceOf(reply, at, counts ? proven : null);
-    const isKnown = code.position < 0;
-    const end = decided(
-      verdictOf(figures, neededBy(this.required)),
-      isKnown,
-      this.#proofCodes.isAnyDoubtful,
-    );
-    const verdict = end === null || end === 'invalid' ? end : 'unproven';
-    if (verdict !== null) this.#proofCodes.settle(code.form, verdict);
-    return {
-      of: { position: code.position },
-      check,
-      form: code.form,
-      verdict,
-      reason: reasonOf(end, check.reason),
-      adds,
-      chance: NO_CHANCE,
-    };
+    const { isAnyDoubtful } = this.#proofCodes;
+    const end = endOf(code, figures, neededBy(this.required), isAnyDoubtful, check.reason);
+    if (end !== null) this.#proofCodes.settle(code.form, end.verdict);
+    return resultOf({ position: code.position }, { check, form: code.form, adds, ...end });
   }
 }
 
-/** No listed code becomes invalid while a known-valid one is in doubt: see `ProofCodes`. */
-export function decided(
-  end: ReturnType<typeof verdictOf>,
-  isKnown: boolean,
+/**
+ * What follows from a code's denials: a verdict, or that it is given up.
+ * @param figures the last window included
+ * @param isAnyDoubtful no listed code becomes invalid while a known-valid one is in doubt: see `ProofCodes`
+ * @param last what the last answer said
+ * @returns null: it is asked again
+ */
+export function endOf(
+  code: DeniedCode,
+  figures: DenialFigures,
+  needed: number,
   isAnyDoubtful: boolean,
-): ReturnType<typeof verdictOf> {
-  return end === 'invalid' && isAnyDoubtful && !isKnown ? null : end;
-}
-
-/** Why a code is given up. @param last what its last answer said */
-export function reasonOf(
-  end: ReturnType<typeof verdictOf>,
-  last: UnprovenReason | 'answered' | 'denied',
-): UnprovenReason | null {
-  if (end === null || end === 'invalid') return null;
-  if (end === 'contradicted') return 'contradicted';
-  return last === 'denied' || last === 'answered' ? 'key-not-proven' : last;
+  last: CodeCheck['reason'],
+): (Pick<CodeResult, 'reason'> & { readonly verdict: 'invalid' | 'unproven' }) | null {
+  const end = verdictOf(figures, needed);
+  if (end === null) return null;
+  if (end === 'invalid') {
+    return isAnyDoubtful && !isUnlisted(code) ? null : { verdict: end, reason: null };
+  }
+  const given = last === 'denied' || last === 'answered' ? 'key-not-proven' : last;
+  return { verdict: 'unproven', reason: end === 'contradicted' ? end : given };
 }
 
 /** Whether the answer leaves the code without a verdict. */

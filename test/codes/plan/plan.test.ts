@@ -213,6 +213,15 @@ describe('proofs of the key', () => {
     expect([...verdicts.values()]).toEqual([null, null, null, null, null]);
   });
 
+  it('are bad where the answer about a known-valid code can’t be read: no denial counts between them', async () => {
+    const { verdicts } = await check({
+      codes: ['no-1'],
+      unreadable: ['known-1'],
+      known: ['known-1'],
+    });
+    expect(verdicts.get('no-1')).not.toBe('invalid');
+  });
+
   it('ask for a live item where fewer than three codes are known, so that a key that sells nothing proves nothing', async () => {
     const bad = await check({ codes: named('sold', 5), stretches: [], last: 'sells-nothing' });
     expect(bad.simulation.sent.map(({ what }) => what)).toContain('item 5');

@@ -10,6 +10,8 @@ import {
   type DenialFigures,
   type Chance,
 } from '../../../src/codes/rules.js';
+import type { DeniedCode } from '../../../src/codes/ledger.js';
+import { endOf } from '../../../src/codes/window.js';
 
 const NOTHING: Chance = { calls: 0, denied: 0 };
 
@@ -64,6 +66,17 @@ describe('counted denials that make a code invalid', () => {
     expect(faded({ calls: 80, denied: 8 }, 21 * 86_400_000)).toEqual({ calls: 10, denied: 1 });
     expect(faded({ calls: 80, denied: 8 }, -1_000)).toEqual({ calls: 80, denied: 8 });
   });
+});
+
+it('no listed code is invalid while a known-valid one is in doubt: the key, or the marketplace, may be to blame', () => {
+  const denied = { form: 'x', firstDeniedAt: 0, askedAt: 0, counted: 1, rounds: 1, uncounted: 0 };
+  const [listed, known] = [0, -1].map((position) => ({ ...denied, position })) as [
+    DeniedCode,
+    DeniedCode,
+  ];
+  expect(endOf(listed, denied, 1, true, 'denied')).toBeNull();
+  expect(endOf(listed, denied, 1, false, 'denied')).toEqual({ verdict: 'invalid', reason: null });
+  expect(endOf(known, denied, 1, true, 'denied')).toEqual({ verdict: 'invalid', reason: null });
 });
 
 describe('a window', () => {

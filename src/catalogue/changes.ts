@@ -245,9 +245,8 @@ function hundredths(text: string): bigint | null {
 }
 
 /**
- * Shortens two texts to the words that differ and a few around them; … marks each cut. Each result has at
- * most `width` UTF-16 units, and no character is cut in half. Different texts stay different if `width` is
- * at least 16.
+ * Shortens two texts to `width` UTF-16 units around their first difference; … marks each cut. No character is cut in
+ * half. Different texts stay different if `width` is at least 16.
  */
 export function shortenDiff(
   old: string,
@@ -255,31 +254,14 @@ export function shortenDiff(
   width: number,
 ): { readonly old: string; readonly new: string } {
   if (old.length <= width && now.length <= width) return { old, new: now };
-  const around = Math.floor(width / 4);
-  const shorter = Math.min(old.length, now.length);
-  // Lengths of the common start and the common end.
   let start = 0;
-  while (start < shorter && old[start] === now[start]) start++;
-  let end = 0;
-  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end++;
-  // Let the common end begin with a whole word.
-  while (end > 0 && !isSpace(old, old.length - end)) end--;
-  let from = Math.max(0, start - around);
-  while (from > 0 && from < start && !isSpace(old, from - 1)) from++;
-  from = wholeCharacter(old, from);
+  while (start < Math.min(old.length, now.length) && old[start] === now[start]) start++;
+  const from = wholeCharacter(old, Math.max(0, start - Math.floor(width / 4)));
   const shorten = (text: string): string => {
-    const place = text.length - end;
-    let to = Math.min(text.length, place + around);
-    while (to > place && to < text.length && !isSpace(text, to)) to--;
-    const part = text.slice(from, wholeCharacter(text, to));
-    const shown = `${from > 0 ? '…' : ''}${part}${to < text.length ? '…' : ''}`;
+    const shown = `${from > 0 ? '…' : ''}${text.slice(from)}`;
     return shown.length <= width ? shown : `${shown.slice(0, wholeCharacter(shown, width - 1))}…`;
   };
   return { old: shorten(old), new: shorten(now) };
-}
-
-function isSpace(text: string, at: number): boolean {
-  return /\s/.test(text.charAt(at));
 }
 
 /** The index, moved back by one if it would split a surrogate pair. */

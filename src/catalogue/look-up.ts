@@ -12,7 +12,6 @@ import { isSameName } from './account.js';
 import { recordLookups, type LookupChoice } from './lookups-store.js';
 import type { RunContext } from './run.js';
 import {
-  isFreshProof,
   itemsPerWindow,
   PROBES,
   PROOF_CALLS,
@@ -109,8 +108,6 @@ class LookupsOfRun implements Lookups {
   readonly #witnesses: number[];
   #nextWitness = 0;
   readonly #spacingMs: number;
-  /** When the first call of the last window's second proof began, by `performance.now()`; null: it had none. */
-  #provenAt: number | null = null;
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
   /** The newest failures in a row. */
@@ -145,12 +142,9 @@ class LookupsOfRun implements Lookups {
 
   /** Asks for those items of a window that were neither found nor proven to be gone. @returns why to stop */
   async #window(ids: readonly number[]): Promise<Fault | null> {
-    const last = this.#provenAt;
-    this.#provenAt = null;
-    // The second proof of the window before need not be made again if it is fresh.
-    const isFresh = last !== null && isFreshProof(ageOf(last), this.#spacingMs);
-    const before = isFresh ? last : await this.#prove();
-    if (typeof before !== 'number') return before;
+    const beganAt = performance.now();
+    const before = await this.#prove();
+    if (before !== null) return before;
     const open = ids.filter((id) => !this.found.has(id) && this.outcomes.get(id) !== 'gone');
     const denied: number[] = [];
     let fault: Fault | null = null;
@@ -162,10 +156,9 @@ class LookupsOfRun implements Lookups {
     }
     // Without a denial nothing rests on a second proof.
     if (fault === null && denied.length > 0) {
-      const after = await this.#prove();
-      if (typeof after !== 'number') fault = after;
-      else if (ageOf(before) > windowLimitMs(this.#spacingMs)) fault = SLOW;
-      else this.#provenAt = after;
+      fault = await this.#prove();
+      const isSlow = performance.now() - beganAt > windowLimitMs(this.#spacingMs);
+      if (isSlow) fault ??= SLOW;
     }
     for (const id of denied) {
       const counts = fault === null && !this.input.foundBefore.includes(id);
@@ -198,11 +191,10 @@ class LookupsOfRun implements Lookups {
   /**
    * Proves that the key opens the seller's account and, if any witness is known, finds one. The calls are made one
    * after another, and nothing else is under way meanwhile.
-   * @returns when the first call began
+   * @returns why it is not proven; null: it is
    */
-  async #prove(): Promise<number | Fault> {
+  async #prove(): Promise<Fault | null> {
     const { deps, signal } = this.run;
-    const beganAt = performance.now();
     const reply = await deps.marketplace.account({ signal });
     if (reply.kind !== 'answered') return faultBy(reply);
     if (!isSameName(reply.data.value.username, this.input.account)) {
@@ -217,7 +209,7 @@ class LookupsOfRun implements Lookups {
       if (asked + 1 < WITNESSES_PER_PROOF) continue;
       return { why: 'listed items can’t be looked up either', reply: answer, isPassing: true };
     }
-    return beganAt;
+    return null;
   }
 
   #item(id: number): Promise<ItemReply> {
@@ -244,11 +236,6 @@ class LookupsOfRun implements Lookups {
     const leastMs = rate === 0 ? null : ((ids.length + proofs) * 60_000) / rate;
     this.run.deps.onProgress?.({ phase: 'look-up', done, total, saved, leastMs });
   }
-}
-
-/** @param beganAt by `performance.now()` */
-function ageOf(beganAt: number): number {
-  return performance.now() - beganAt;
 }
 
 const SLOW: Fault = {

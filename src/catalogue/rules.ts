@@ -112,9 +112,6 @@ const MAX_WINDOW_MS = 120_000;
 const MIN_WINDOW_CALLS = 10;
 /** Calls of the two proofs of a window: account details and a witness each. */
 export const PROOF_CALLS = 4;
-/** A proof serves the next window, too, if that begins within this time (ms), or within so many calls. */
-const FRESH = { ms: 10_000, calls: 4 };
-
 /** How many items fit into one window. @param spacingMs between two calls */
 export function itemsPerWindow(spacingMs: number): number {
   const calls = spacingMs === 0 ? Infinity : Math.floor(windowLimitMs(spacingMs) / spacingMs);
@@ -124,11 +121,6 @@ export function itemsPerWindow(spacingMs: number): number {
 /** Longest duration of a window, milliseconds: the key may have failed and recovered in a longer one. */
 export function windowLimitMs(spacingMs: number): number {
   return Math.max(MAX_WINDOW_MS, MIN_WINDOW_CALLS * spacingMs);
-}
-
-/** Whether the second proof of a window is the first one of the next. @param ageMs since its first call */
-export function isFreshProof(ageMs: number, spacingMs: number): boolean {
-  return ageMs <= Math.max(FRESH.ms, FRESH.calls * spacingMs);
 }
 
 /** Runs in a row in which a look-up finds an unlisted item, until that says nothing about the list any more. */

@@ -1,5 +1,10 @@
 import { bytes } from '../domain/text.js';
-import { OF_SELLER, type Listing, type ListingColumn, type ListingFilter } from '../listing/listing.js';
+import {
+  OF_SELLER,
+  type Listing,
+  type ListingColumn,
+  type ListingFilter,
+} from '../listing/listing.js';
 import { camelCased, newestFirst, wordFilter } from '../listing/table-listing.js';
 import type { Db } from '../db/db.js';
 import { RunKind, RunState } from '../db/generated/prisma/enums.js';

@@ -99,7 +99,6 @@ async function sync(
       { onProgress },
     );
   } finally {
-    if (signal.aborted) progress.noteInterrupted();
     progress.finish();
   }
 }

@@ -63,7 +63,7 @@ describe('openMirror', () => {
     expect(all.map(([view]) => [view, declared(view)])).toEqual(expected);
   });
 
-  it('reads every view with its declared types, also nulls', async () => {
+  it('reads every view with its declared types, also nulls, and can’t write', async () => {
     await fillStore(mirror());
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
@@ -74,18 +74,12 @@ describe('openMirror', () => {
       expect(rows.length, view).toBe(counted?.['n']);
       expect(rows.length, view).toBeGreaterThan(0);
     }
-  });
-
-  it('can’t write, even by methods that its types hide', async () => {
-    await mirror().rows(`INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`);
-    const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
-    onTestFinished(() => reads.close());
+    // Writing is refused by PostgreSQL, also by methods that the types hide.
     const prisma = reads as unknown as Hidden;
     const refused = /cannot execute \w+ in a read-only transaction/;
     await expect(prisma.seller.deleteMany()).rejects.toThrow(refused);
     await expect(prisma.$executeRaw`DELETE FROM mirror.sellers`).rejects.toThrow(refused);
     await expect(prisma.$transaction((tx) => tx.seller.deleteMany())).rejects.toThrow(refused);
-    expect(await reads.seller.count()).toBe(1);
   });
 
   it('needs only the right to read schema reporting', async () => {

@@ -18,7 +18,7 @@ import {
 import { queryReadOnly } from '../../db/read-only.js';
 import { print, stdoutLook, write } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
+import type { ExitCode } from '../exit-codes.js';
 import { describeCommand } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
@@ -30,7 +30,7 @@ import { ownCommand, shellWord } from '../own-command.js';
 import { printQuery } from '../query.js';
 import { removeSeller } from '../../catalogue/names-store.js';
 import { CHANGES } from '../../catalogue/changes-listing.js';
-import { enterLists, listOfCodes } from '../../codes/enter-list.js';
+import { enterLists } from '../../codes/enter-list.js';
 import { shortReason } from '../../codes/evidence.js';
 import type { AuditResult } from '../../codes/result.js';
 import { readResults } from '../../codes/results-store.js';
@@ -48,9 +48,6 @@ import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const ITEMS_QUERY =
   'select item_id, name, version, price_regular, currency from reporting.items order by price_regular desc limit 5';
-
-const ACCOUNT_QUERY = `select username, full_name as name, concat_ws(' ', balance, currency) as balance,
-  registered_at as registered from reporting.accounts`;
 
 export function add(program: Command): void {
   const serve = new Option(
@@ -134,8 +131,6 @@ async function doTheJob(
   progress: SyncProgress,
   hasHistory: boolean,
 ): Promise<ExitCode> {
-  const query = (sql: string): Promise<void> =>
-    queryReadOnly(app.database.url, sql, (rows) => printQuery(rows, {}, app.signal), app.signal);
   await removeSeller(app.db, DEMO_SELLER, { force: true });
   if (hasHistory) {
     await heading('Three months of nights, in fast motion');
@@ -157,10 +152,9 @@ async function doTheJob(
   const filters = { run: String(runs.find(({ kind }) => kind === 'items')?.runId ?? 0) };
   const page = { from: null, limit: MAX_CHANGES, face: 'tables' } as const;
   await write(listingTable(CHANGES, await CHANGES.read(app.db, filters, page)));
-  await heading('The account');
-  await query(ACCOUNT_QUERY);
   await heading('Some items');
-  await query(ITEMS_QUERY);
+  const { url } = app.database;
+  await queryReadOnly(url, ITEMS_QUERY, (rows) => printQuery(rows, {}, app.signal), app.signal);
   await heading('A list of purchase codes');
   const checked = await checkList(app, market);
   await heading('A feed into a folder');
@@ -228,22 +222,32 @@ async function liveThroughMonths(
   return `${NIGHTS.length} nights were mirrored, and ${checked} checked\n`;
 }
 
+/** Writes a list of customers, as a shop exports it, and enters it as a check. @returns its number */
+async function enterList(
+  { config, db, signal }: App,
+  name: string,
+  codes: readonly string[],
+  confirmAfterMs: number,
+): Promise<bigint> {
+  const [seller] = config.sellers;
+  if (seller === undefined) throw new Error('the demo has a seller');
+  const path = join(config.dataDir, name);
+  const rows = codes.map((code, n) => [...customer(n), code]);
+  const header = ['Name', 'E-mail', 'Purchase code'];
+  await writeWhole(
+    path,
+    [header, ...rows].map((row) => csvLine(row, ',')),
+    signal,
+  );
+  const lists = await readLists([path], {}, signal);
+  const { auditId } = await enterLists(db, seller, lists, { confirmAfterMs }, { signal });
+  return auditId;
+}
+
 /** Checks a list of codes at once, without a minute between two denials. */
 async function enterCodes(app: App, name: string, codes: readonly string[]): Promise<void> {
-  const [seller] = app.config.sellers;
-  if (seller === undefined) return;
-  const columns = ['Name', 'E-mail', 'Purchase code'];
-  const plain = listOfCodes(codes);
-  const list = {
-    ...plain,
-    name,
-    layout: { ...plain.layout, columns, codeColumn: 2 },
-    entries: codes.map((code, n) => ({ line: n + 2, code, columns: [...customer(n), code] })),
-  };
-  const { signal } = app;
-  const options = { confirmAfterMs: 0 };
-  const { auditId } = await enterLists(app.db, seller, [list], options, { signal });
-  const audit = await findAudit(app, auditId, seller.name);
+  const auditId = await enterList(app, name, codes, 0);
+  const audit = await findAudit(app, auditId, DEMO_SELLER);
   await follow(app, audit, { resume: null, isAnswer: true });
 }
 
@@ -251,37 +255,27 @@ const CONFIRM_AFTER_MS = 5_000;
 
 /** Checks a list with bad and odd codes, as `codes check` does, and prints its result. */
 async function checkList(app: App, market: Market): Promise<ExitCode> {
-  const { config, db, signal } = app;
-  const [seller] = config.sellers;
-  if (seller === undefined) return EXIT.failed;
-  const path = join(config.dataDir, 'customers.csv');
-  const rows = listRows(market).map((code, n) => [...customer(n + 3), code]);
-  const lines = [['Name', 'E-mail', 'Purchase code'], ...rows].map((row) => csvLine(row, ','));
-  await writeWhole(path, lines, signal);
-  const lists = await readLists([path], {}, signal);
+  const { dataDir } = app.config;
+  const codes = listRows(market);
+  const path = shellWord(relative('.', join(dataDir, 'customers.csv')));
   await print(
-    `${plural(rows.length, 'line')}, as a shop exports them: ${shellWord(relative('.', path))}\n`,
+    `${plural(codes.length, 'line')}, as a shop exports them: ${path}\n`,
     'A denied code is asked again after 5 s; outside of the demo after a minute.\n',
   );
-  const options = { confirmAfterMs: CONFIRM_AFTER_MS };
-  const { auditId } = await enterLists(db, seller, lists, options, { signal });
-  const out = join(config.dataDir, 'customers checked.csv');
+  const auditId = await enterList(app, 'customers.csv', codes, CONFIRM_AFTER_MS);
+  const out = join(dataDir, 'customers checked.csv');
   const destination = { path: out, format: 'csv', decimalComma: false } as const;
   const exitCode = await runAudit(app, auditId, { destination });
   const results: AuditResult[] = [];
-  const parts = [{ auditId, sellerId: seller.name }];
-  for await (const row of readResults(db, parts)) results.push(row);
-  const shown = table(
-    results,
-    [
-      { header: 'customer', value: ({ columns }) => columns[0] ?? null },
-      { header: 'code', value: ({ columns }) => columns[2] ?? null },
-      { header: 'verdict', value: ({ verdict }) => stateWord(verdict) },
-      { header: 'why', value: (result) => shortReason(result) },
-    ],
-    stdoutLook(),
-  );
-  await write(`\n${shown}`);
+  const parts = [{ auditId, sellerId: DEMO_SELLER }];
+  for await (const row of readResults(app.db, parts)) results.push(row);
+  const columns = [
+    { header: 'customer', value: (row: AuditResult) => row.columns[0] ?? null },
+    { header: 'code', value: (row: AuditResult) => row.columns[2] ?? null },
+    { header: 'verdict', value: (row: AuditResult) => stateWord(row.verdict) },
+    { header: 'why', value: (row: AuditResult) => shortReason(row) },
+  ];
+  await write(`\n${table(results, columns, stdoutLook())}`);
   return exitCode;
 }
 

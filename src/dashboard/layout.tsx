@@ -10,23 +10,38 @@ import { pageBefore } from './query.js';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** Sections in navigation order, in groups. Pressing `g`, then the key, opens a section. */
+/**
+ * Sections in navigation order, in groups. Pressing `g`, then the key, opens a section. Beside it stands how many there
+ * are, or what needs somebody, with its meaning for screen readers.
+ */
 const SECTIONS = [
   [
-    { path: '/', label: 'Overview', key: 'o', icon: 'overview' },
-    { path: '/audits', label: 'Check codes', key: 'a', icon: 'check' },
-    { path: '/codes', label: 'Codes', key: 'p', icon: 'key' },
+    { path: '/', label: 'Overview', key: 'o', icon: 'overview', count: ['needs', 'need you'] },
+    {
+      path: '/audits',
+      label: 'Check codes',
+      key: 'a',
+      icon: 'check',
+      count: ['checking', 'running'],
+    },
+    { path: '/codes', label: 'Codes', key: 'p', icon: 'key', count: ['codes', 'known'] },
   ],
   [
-    { path: '/items', label: 'Items', key: 'i', icon: 'box' },
-    { path: '/changes', label: 'Changes', key: 'c', icon: 'changes' },
-    { path: '/runs', label: 'Runs', key: 'r', icon: 'runs' },
+    { path: '/items', label: 'Items', key: 'i', icon: 'box', count: ['items', 'items'] },
+    {
+      path: '/changes',
+      label: 'Changes',
+      key: 'c',
+      icon: 'changes',
+      count: ['changes', 'since yesterday'],
+    },
+    { path: '/runs', label: 'Runs', key: 'r', icon: 'runs', count: null },
   ],
   [
-    { path: '/reports', label: 'Reports', key: 'e', icon: 'chart' },
-    { path: '/system', label: 'System', key: 's', icon: 'system' },
+    { path: '/reports', label: 'Reports', key: 'e', icon: 'chart', count: null },
+    { path: '/system', label: 'System', key: 's', icon: 'system', count: null },
   ],
-] as const satisfies readonly (readonly Readonly<Record<string, string>>[])[];
+] as const;
 
 interface PageOptions {
   readonly title: string;
@@ -106,7 +121,7 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
           <span>seller-mirror</span>
         </a>
         <button type="button" class="menu-button" popovertarget="menu">
-          <NavCount of={counts?.needs} kind="needs" label="things need you" />
+          <NavCount of="needs" counts={counts} label="things need you" />
           Menu <Icon name="menu" />
         </button>
         <div id="menu" popover="auto">
@@ -125,7 +140,9 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
                     >
                       <Icon name={section.icon} /> {section.label}
                     </a>
-                    <SectionCount of={section.path} counts={counts} />
+                    {section.count === null ? null : (
+                      <NavCount of={section.count[0]} counts={counts} label={section.count[1]} />
+                    )}
                   </span>
                 ))}
               </div>
@@ -163,37 +180,21 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
   );
 };
 
-/** What stands beside a section: how many there are, or what needs somebody. */
-const SectionCount: FC<{ of: string; counts: NavCounts | undefined }> = ({ of, counts }) => {
-  switch (of) {
-    case '/':
-      return <NavCount of={counts?.needs} kind="needs" label="need you" />;
-    case '/audits':
-      return <NavCount of={counts?.checking} kind="busy" label="running" />;
-    case '/codes':
-      return <NavCount of={counts?.codes} kind="size" label="known" />;
-    case '/items':
-      return <NavCount of={counts?.items} kind="size" label="items" />;
-    case '/changes':
-      return <NavCount of={counts?.changes} kind="new" label="since yesterday" />;
-    default:
-      return null;
-  }
-};
-
-/** A number beside a section, with its meaning for screen readers; nothing for zero. */
-const NavCount: FC<{ of: number | undefined; kind: string; label: string }> = ({
-  of = 0,
-  kind,
+/** A number beside a section; nothing for zero. */
+const NavCount: FC<{ of: keyof NavCounts; counts: NavCounts | undefined; label: string }> = ({
+  of,
+  counts,
   label,
-}) =>
-  of === 0 ? null : (
-    <span class={`count ${kind}`}>
-      {count(of)}
-      {kind === 'new' ? ' new' : ''}
+}) => {
+  const number = counts?.[of] ?? 0;
+  return number === 0 ? null : (
+    <span class={`count ${of}`}>
+      {count(number)}
+      {of === 'changes' ? ' new' : ''}
       <span class="unseen"> {label}</span>
     </span>
   );
+};
 
 function isWithin(path: string, section: string): boolean {
   return (

@@ -91,6 +91,15 @@ export function addResource<Row, Found, Source>(
       action.hint !== undefined ||
       action.takesNote === true ||
       (action.confirm?.(found) ?? null) !== null;
+    const formOf = (action: Action<Found, Source>) => (
+      <ActionForm
+        path={`${ownPath}/${action.name}`}
+        action={action}
+        confirm={action.confirm?.(found) ?? null}
+        token={c.get('token')}
+        typed={typed?.action === action.name ? typed : null}
+      />
+    );
     const figures = shownTo(c, record.figures).filter(
       ({ value }) => !/^(?:0|null)$/.test(String(value(found))),
     );
@@ -132,21 +141,21 @@ export function addResource<Row, Found, Source>(
               : ` ${isOperator(c) ? 'You' : 'An operator'} can ${onPage}.`}
           </p>
         ))}
-        {possible.filter(isForm).map((action) => (
-          <ActionForm
-            path={`${ownPath}/${action.name}`}
-            action={action}
-            confirm={action.confirm?.(found) ?? null}
-            token={c.get('token')}
-            typed={typed?.action === action.name ? typed : null}
-          />
-        ))}
+        {possible.filter((action) => isForm(action) && action.isLast !== true).map(formOf)}
         {figures.length === 0 ? null : (
           <Figures of={factsOf(figures, found).map(([label, value]) => ({ label, value }))} />
         )}
         {sections.map(({ isChart, section }) => (isChart ? section : null))}
         <Facts of={factsOf(facts, found)} />
         {sections.map(({ isChart, section }) => (isChart ? null : section))}
+        {possible
+          .filter(({ isLast }) => isLast === true)
+          .map((action) => (
+            <details open={typed?.action === action.name}>
+              <summary>{action.label}</summary>
+              {formOf(action)}
+            </details>
+          ))}
       </>,
     );
   };

@@ -94,6 +94,8 @@ export interface Action<Found, Source> {
   readonly isPossible: (found: Found, who: string) => boolean;
   /** What a person types first. Absent or null: nothing. */
   readonly confirm?: (found: Found) => Confirmation | null;
+  /** Whether its form stands folded at the end of the page, since it is seldom wanted and can't be undone. */
+  readonly isLast?: true;
   /** Whether the person may say why. */
   readonly takesNote?: boolean;
   /** @param note why; may be empty */

@@ -49,6 +49,7 @@ const REMOVE: Action<SellerCard, SellersSource> = {
   logged: 'remove seller',
   about: 'delete the seller with its copy, history and checks',
   hint: 'Deletes the copy, history and checks of this seller. Nothing but a backup can bring them back.',
+  isLast: true,
   isPossible: isStored,
   confirm: ({ sellerId }) => ({
     field: 'name',

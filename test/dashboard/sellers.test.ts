@@ -21,6 +21,8 @@ describe('the page of a seller', () => {
     expect(page.match(/Show as a table/g)).toHaveLength(3);
     expect(textOf(page)).toMatch(/\d\d:\d\d 17 17/);
     expect(page).toContain('href="/runs/');
+    // What can't be undone stands last, folded.
+    expect(page.lastIndexOf('<table')).toBeLessThan(page.indexOf('<summary>Remove</summary>'));
     const viewed = await (await dashboard().login('viewer')).page('/sellers/main');
     for (const button of ['Sync now', 'Pause']) {
       expect(page).toContain(`>${button}</button>`);

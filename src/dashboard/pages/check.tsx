@@ -187,24 +187,16 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     return c.redirect(hrefOf({ auditId, tab, search: text || null, pageNo: 1, row: null }), 303);
   });
 
-  app.post('/audits/:id/cancel', async (c) => {
-    const { auditId, sellerId } = await auditIn(c.req.param('id'));
-    const action = { action: 'cancel check', target: targetOf(auditId, sellerId) };
-    await runAction(c, parts, action, async () => {
-      if ((await cancelAudit(db, auditId)) !== 'finished') return;
-      throw new Problem(`Check ${auditId} has already finished`, 'Download its result.', 409);
-    });
-    return c.redirect(`/audits/${auditId}`, 303);
-  });
-
-  app.post('/audits/:id/resume', async (c) => {
+  app.post('/audits/:id/:action{cancel|resume}', async (c) => {
     const { auditId, sellerId, state } = await auditIn(c.req.param('id'));
-    const action = { action: 'resume check', target: targetOf(auditId, sellerId) };
-    await runAction(c, parts, action, async () => {
-      if (state === 'finished') {
+    const isCancel = c.req.param('action') === 'cancel';
+    const action = isCancel ? 'cancel check' : 'resume check';
+    await runAction(c, parts, { action, target: targetOf(auditId, sellerId) }, async () => {
+      if (state === 'finished' || (isCancel && (await cancelAudit(db, auditId)) === 'finished')) {
         const remedy = 'To check its codes again, start a new check.';
         throw new Problem(`Check ${auditId} has already finished`, remedy, 409);
       }
+      if (isCancel) return;
       if (state !== 'running') await resumeAudit(db, auditId);
       await queues.addAudit(sellerId, auditId, { promote: true });
     });

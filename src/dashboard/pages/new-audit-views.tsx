@@ -9,13 +9,13 @@ import {
   Bar,
   Figures,
   Lines,
-  Moment,
   Section,
   SellerSelect,
   Sentence,
   TableSection,
   Token,
   Untrusted,
+  When,
 } from '../parts.js';
 
 /** Seconds until the waiting page reloads. */
@@ -220,7 +220,7 @@ const StartForm: FC<{ draft: Draft; reading: DraftReading; token: string }> = ({
         />
       </label>
       <label>
-        Reuse verdicts that are at most so old
+        Reuse verdicts that are not older than
         <select name="maxAge">
           <option value="">none: check every code</option>
           <option value="1d">a day</option>
@@ -249,8 +249,8 @@ const Finish: FC<{ leastMs: number | null }> = ({ leastMs }) =>
     </>
   ) : (
     <>
-      Finishes in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, and
-      a minute or more later if codes are denied.
+      Finishes in about {duration(leastMs)} (<When at={new Date(Date.now() + leastMs)} />
+      ), and a minute or more later if codes are denied.
     </>
   );
 

@@ -19,6 +19,19 @@ http://?* | https://?*) ;;
 esac
 [ -f docker-compose.yml ] || fail 'there is no docker-compose.yml here: run this in its folder'
 
+# setting NAME: its value in .env.
+setting() { [ ! -f .env ] || sed -n "s|^$1=||p" .env | tail -n 1; }
+
+# A checkout that ran without containers has its own settings.
+case $(setting MARKETPLACE_URL) in
+'' | "$url") ;;
+*) fail "MARKETPLACE_URL in .env is $(setting MARKETPLACE_URL), not $url: give that address, or change .env" ;;
+esac
+case $(setting MARKETPLACE_API_KEY_FILE) in
+'' | secrets/* | ./secrets/*) ;;
+*) fail "MARKETPLACE_API_KEY_FILE in .env names a file that containers can't read: remove that line; this script asks for the key" ;;
+esac
+
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 
 # make NAME: writes stdin to secrets/NAME, unless the file has contents.
@@ -56,7 +69,7 @@ chmod 700 secrets
 chmod -R a+rX secrets/*
 
 touch .env
-if grep -q '^MARKETPLACE_URL=' .env; then
+if [ -n "$(setting MARKETPLACE_URL)" ]; then
   echo 'kept MARKETPLACE_URL in .env'
 else
   echo "MARKETPLACE_URL=$url" >>.env

@@ -1,6 +1,14 @@
 import { execFileSync, spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createNetServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -244,6 +252,12 @@ describe('the set-up of docker-compose.yml', () => {
     expect(contents()).toEqual(before);
     for (const secret of before.filter((one) => one !== '')) expect(stdout).not.toContain(secret);
     expect(runSetup(folder, '', 'market.example').stderr).toMatch(/^error: give the address/);
+    expect(runSetup(folder, '', 'https://other.example').stderr).toBe(
+      'error: MARKETPLACE_URL in .env is https://market.example, not https://other.example: give that address, or change .env\n',
+    );
+    appendFileSync(join(folder, '.env'), 'MARKETPLACE_API_KEY_FILE=main.key\n');
+    expect(runSetup(folder, '').stderr).toMatch(/^error: MARKETPLACE_API_KEY_FILE in .env names/);
+    rmSync(join(folder, '.env'));
     rmSync(join(folder, 'secrets/marketplace_api_key'));
     expect(runSetup(folder, '').stderr).toBe('error: the API key is empty\n');
   });

@@ -199,10 +199,8 @@ async function readSituation(
   const { db, audit, sellerId, marketplace, spacingMs, closing } = piece;
   const { auditId, codes, isLookUps } = audit;
   const terms = await readAuditTerms(db, auditId);
-  const [seller, sharing] = await Promise.all([
-    readSellerSituation(db, sellerId, auditId, terms.knownValid),
-    countRunningAudits(db, marketplace.host),
-  ]);
+  const seller = await readSellerSituation(db, sellerId, auditId, terms.knownValid);
+  const sharing = await countRunningAudits(db, marketplace.host);
   return {
     ...seller,
     market,

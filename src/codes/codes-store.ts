@@ -59,6 +59,7 @@ export async function mergeSpellings(
   sellerId: string,
   codeIds: readonly bigint[],
 ): Promise<void> {
+  if (codeIds.length === 0) return;
   const same = `
     SELECT array_agg(code_id ORDER BY code_id) AS ids FROM mirror.purchase_codes
      WHERE seller_id = $1 AND merged_into IS NULL

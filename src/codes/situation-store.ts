@@ -84,12 +84,11 @@ export async function readSellerSituation(
   auditId: bigint | null,
   namedCode: string | null,
 ): Promise<Pick<Situation, 'knownValid' | 'liveItems' | 'hadItem'>> {
-  const [known, named, liveItems, catalogue] = await Promise.all([
-    readKnownValid(db, sellerId, auditId),
-    namedCode === null ? null : readNamedCode(db, sellerId, namedCode),
-    readLiveItems(db, sellerId),
-    readCatalogue(db, sellerId),
-  ]);
+  // One after the other: a command would open a connection for each.
+  const known = await readKnownValid(db, sellerId, auditId);
+  const named = namedCode === null ? null : await readNamedCode(db, sellerId, namedCode);
+  const liveItems = await readLiveItems(db, sellerId);
+  const catalogue = await readCatalogue(db, sellerId);
   const others = known.filter(({ form }) => form !== named?.form);
   return {
     knownValid: named === null ? others : [named, ...others],

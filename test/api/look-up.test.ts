@@ -363,7 +363,9 @@ describe('the share of the budget', () => {
     // The second check is the second call of its token.
     expect(await status({ code: sold(1) })).toBe(429);
     // The process learns of the worker's calls with the next look-up.
-    await expect.poll(() => status({ code: sold(1) }, first), { timeout: 20_000 }).toBe(200);
+    await expect
+      .poll(() => status({ code: sold(1) }, first), { timeout: 20_000, interval: 300 })
+      .toBe(200);
     const refused = await post({ code: sold(2) }, second);
     expect(refused.status).toBe(429);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(12);

@@ -31,21 +31,20 @@ async function refusalOf(...args: string[]): Promise<string> {
 }
 
 describe('the arguments of codes check', () => {
-  it.each(['custumers.csv', './customers', 'C:\\lists\\customers', 'old.csv.gz', 'list.XLSX'])(
-    'are an error if they look like the path of a missing file: %s',
-    async (path) => {
+  it('are an error if they look like the path of a missing file, are lists and codes, or no codes', async () => {
+    for (const path of ['./customers', 'C:\\lists\\customers', 'old.csv.gz', 'list.XLSX']) {
       expect(await refusalOf(path)).toContain(`there is no file ${JSON.stringify(path)}`);
-    },
-  );
-
-  it.each([
-    [() => [fileWith('code\nx-1\n'), 'abc-123'], 'some arguments are lists and others are codes'],
-    [() => [fileWith('code\nx-1\n')].flatMap((path) => [path, path]), 'a list is named twice'],
-    [() => ['-', '-'], 'a list is named twice'],
-    [() => [' '], 'the code is empty'],
-    [() => ['abc', 'a\u0000c'], 'code 2 has the control character U+0000 after character 1'],
-  ])('are an error: %#', async (given, message) => {
-    expect(await refusalOf(...given())).toContain(message);
+    }
+    const list = fileWith('code\nx-1\n');
+    for (const [message, ...given] of [
+      ['some arguments are lists and others are codes', list, 'abc-123'],
+      ['a list is named twice', list, list],
+      ['a list is named twice', '-', '-'],
+      ['the code is empty', ' '],
+      ['code 2 has the control character U+0000 after character 1', 'abc', 'a\u0000c'],
+    ] as const) {
+      expect(await refusalOf(...given)).toContain(message);
+    }
   });
 
   it('are codes if no file has their name, trimmed and each once', async () => {
@@ -56,7 +55,7 @@ describe('the arguments of codes check', () => {
 });
 
 describe('the place of a result', () => {
-  it('is not that of a list, also through a link', async () => {
+  it('is not that of a list, also through a link, and has a known ending', async () => {
     const list = file('list.csv', 'code\na-code\n');
     const link = join(folder(), 'link.csv');
     symlinkSync(list, link);
@@ -67,17 +66,11 @@ describe('the place of a result', () => {
     ] as const) {
       expect(await refusalOf(given, '--out', out)).toContain('would replace the list');
     }
+    expect(await refusalOf('abc', '--out', 'result')).toContain(
+      'can’t tell the format from the file name "result"',
+    );
     expect(readFileSync(list, 'utf8')).toBe('code\na-code\n');
   });
-
-  it.each(['result.xls', 'result'])(
-    'must have a known ending without --format: %s',
-    async (out) => {
-      expect(await refusalOf('abc', '--out', out)).toContain(
-        `can’t tell the format from the file name "${out}"`,
-      );
-    },
-  );
 });
 
 describe('reading lists', () => {

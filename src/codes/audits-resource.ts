@@ -2,15 +2,56 @@ import type { Db } from '../db/db.js';
 import { moment } from '../domain/moment.js';
 import { duration, plural } from '../domain/text.js';
 import { UserError } from '../domain/user-error.js';
-import type { ListingColumn } from '../listing/listing.js';
+import {
+  OF_SELLER,
+  type Listing,
+  type ListingColumn,
+  type ListingFilter,
+} from '../listing/listing.js';
 import { part, type Notice, type Resource } from '../listing/resource.js';
-import { AUDITS } from './audits-listing.js';
-import { cancelAudit, getAudit, readAuditList } from './audits-store.js';
+import { newestFirst, wordFilter } from '../listing/table-listing.js';
+import { cancelAudit, getAudit, PROGRESS, progressIn, readAuditList } from './audits-store.js';
 import { countRepeated } from './enter-list.js';
 import { unprovenRemedy, whyUnproven } from './evidence.js';
 import { describeReading } from './layout.js';
 import { countUnproven } from './results-store.js';
 import type { AuditList, AuditProgress, UnprovenCount } from './types.js';
+
+const FILTERS: readonly ListingFilter[] = [
+  wordFilter('state', 'audits in this state', ['running', 'finished', 'cancelled', 'failed']),
+  OF_SELLER,
+];
+
+/** Audits of all sellers, as `audits` lists them and the page shows them. */
+export const AUDITS: Listing<AuditProgress, Db> = {
+  name: 'audits',
+  about: 'Lists of purchase codes and their checks.',
+  none: 'No list was checked yet. `seller-mirror codes check LIST` makes one.',
+  columns: [
+    { name: 'audit', type: 'id', value: ({ auditId }) => auditId },
+    { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
+    { name: 'list', type: 'secret', value: ({ source }) => source },
+    { name: 'state', type: 'state', value: ({ state }) => state },
+    { name: 'started', type: 'moment', value: ({ createdAt }) => createdAt },
+    { name: 'codes', type: 'count', value: ({ codes }) => codes },
+    { name: 'valid', type: 'count', value: ({ valid }) => valid },
+    { name: 'invalid', type: 'count', value: ({ invalid }) => invalid },
+    { name: 'no_longer_valid', type: 'count', value: ({ noLongerValid }) => noLongerValid },
+    { name: 'unproven', type: 'count', value: ({ unproven }) => unproven },
+    { name: 'waiting', type: 'count', value: ({ pending }) => pending },
+    { name: 'problem', type: 'sentence', value: ({ problem }) => problem },
+  ],
+  filters: FILTERS,
+  next: ({ auditId }) => auditId,
+  ...newestFirst<AuditProgress>({
+    table: 'mirror.audits',
+    key: 'audit_id',
+    columns: PROGRESS,
+    always: `state <> 'draft'`,
+    filters: FILTERS,
+    rowOf: progressIn,
+  }),
+};
 
 /** An audit with why its codes have no verdict, and how its list was read. */
 interface FoundAudit extends AuditProgress {

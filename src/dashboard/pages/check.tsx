@@ -1,7 +1,7 @@
 import type { FC } from 'hono/jsx';
 import { auditResult } from '../../codes/audit-result.js';
 import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
-import { AUDITS } from '../../codes/audits-listing.js';
+import { AUDITS } from '../../codes/audits-resource.js';
 import {
   countGroups,
   type Group,

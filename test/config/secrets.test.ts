@@ -26,7 +26,7 @@ const otherNames = Object.keys(SETTINGS).filter(
 const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight);
 
 /** Each run reads all settings twice for each address. */
-const RUNS = { numRuns: 25 };
+const RUNS = { numRuns: 12 };
 
 /** Every text that a person may see. */
 function allOutput(env: NodeJS.ProcessEnv): string {

@@ -6,9 +6,13 @@ import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes, plural, duration } from '../../domain/text.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
-import { type BackupManifest, checkBackup, readManifest } from '../../db/backup/format.js';
-import { restore } from '../../db/backup/restore.js';
-import { backUp } from '../../db/backup/write.js';
+import {
+  type BackupManifest,
+  backUp,
+  checkBackup,
+  readManifest,
+  restore,
+} from '../../db/backup.js';
 import { openDatabase, openUnmigrated } from '../../db/open.js';
 import { printNote, printResult } from '../console.js';
 import { usageError, writtenOrFailed } from '../errors.js';

@@ -7,9 +7,8 @@ import {
   CHANGE_FILTERS,
   countChanges,
   readChanges,
-  readRunFields,
+  readFolds,
   type ItemChange,
-  type RunField,
 } from './item-changes-store.js';
 
 /** A change as people see it: of an item, or one for many items of a run that share it. */
@@ -128,10 +127,9 @@ export async function readShownChanges(
   while (isFolded) {
     const others = found.filter(({ runId }) => !searched.has(runId));
     for (const { runId } of others) searched.add(runId);
-    const fields = await readRunFields(db, others, filters, FEW_CHANGES);
-    const newFolds = fields.flatMap((field) => foldOf(field) ?? []);
+    const newFolds = await readFolds(db, others, filters, FEW_CHANGES);
     if (newFolds.length === 0) break;
-    for (const fold of newFolds) folds.push(fold);
+    folds.push(...newFolds);
     found = await readChanges(db, filters, { ...page, without: folds });
   }
   const { after = 0n, before, newest = false, limit } = page;
@@ -149,18 +147,4 @@ function lineOf(fold: ChangeFold): ShownChange {
   const itemName = `${count(fold.items)} of ${count(fold.of)} items`;
   const values = fold.same ?? { old: null, new: null };
   return { ...fold, ...values, fold, seq: fold.place, itemId: null, itemName, currencies: null };
-}
-
-function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold | null {
-  // The list no longer contains the items that are gone.
-  const isGone = field.field === 'state' && same.new !== 'live';
-  const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
-  const isMost = (items: number): boolean => items * 2 > all(items);
-  // Different changes of one field are one line only if most items have one: the whole catalogue changed.
-  if (isMost(items) && !isMost(same.items)) {
-    return { ...field, same: null, items, of: all(items), place };
-  }
-  if (same.items <= FEW_CHANGES) return null;
-  const { items: alike, place: last, ...values } = same;
-  return { ...field, same: values, items: alike, of: all(alike), place: last };
 }

@@ -129,7 +129,7 @@ export async function readShownChanges(
     for (const { runId } of others) searched.add(runId);
     const newFolds = await readFolds(db, others, filters, FEW_CHANGES);
     if (newFolds.length === 0) break;
-    folds.push(...newFolds);
+    for (const fold of newFolds) folds.push(fold);
     found = await readChanges(db, filters, { ...page, without: folds });
   }
   const { after = 0n, before, newest = false, limit } = page;

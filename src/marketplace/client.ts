@@ -68,16 +68,14 @@ export function createMarketplace(
   const redactor = new Redactor([key]);
   const {
     maxListBytes = DEFAULT_LIST_BYTES,
-    headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
-    bodyTimeoutMs: silenceMs = DEFAULT_IDLE_TIMEOUT_MS,
+    idleTimeoutMs = DEFAULT_IDLE_TIMEOUT_MS,
     replyTimeoutMs = DEFAULT_REPLY_TIMEOUT_MS,
     listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS,
   } = options;
   const sender = new RequestSender({
     baseUrl,
     allowPlainHttp,
-    headersMs,
-    silenceMs,
+    idleMs: idleTimeoutMs,
     build: requestBuilder(key, carriage),
     budget,
     redactor,

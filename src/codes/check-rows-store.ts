@@ -18,27 +18,23 @@ export type Group = (typeof GROUPS)[number];
 /** The groups whose customers need somebody. */
 export const NEEDY: readonly Group[] = ['no_longer_valid', 'invalid', 'unproven', 'not_a_code'];
 
-/** A code of a check, or a line without one, with the lines of the list where it stands. */
+/** A line of a check's list: each has a customer of its own. Re-checks have codes without lines. */
 export interface CheckRow extends Omit<AuditResult, 'columns' | 'listed' | 'seller'> {
   readonly group: Group;
   /** Null for a line without a code. */
   readonly codeId: bigint | null;
-  /** The line's place in the list, where it has no code; else null. */
+  /** The line's place in the list; null for a code without lines. */
   readonly entry: number | null;
   /** How many lines of the list have the code. */
   readonly listed: number;
-  /** The names of the list's columns. */
+  /** The names of the list's columns, and what the line has in them; null for a code without lines. */
   readonly names: readonly string[];
-  /** The cells of the first lines that have the code: at most `SHOWN_LINES`. */
-  readonly lines: readonly (readonly string[])[];
+  readonly cells: readonly string[] | null;
   /** What a line without a code has in the column of codes; null: no such column, or the line has a code. */
   readonly cell: string | null;
   /** When a code that is no longer valid was last found valid. */
   readonly lastValidAt: Date | null;
 }
-
-/** Lines of a code whose customers are shown; the page of the code has all. */
-const SHOWN_LINES = 3;
 
 /** As `looksLikeCode`: a digit, and six letters and digits. */
 const IS_ODD = `SELECT coalesce(c.spelling, p.code) !~ '[[:digit:]]'
@@ -46,21 +42,19 @@ const IS_ODD = `SELECT coalesce(c.spelling, p.code) !~ '[[:digit:]]'
   FROM mirror.purchase_codes p WHERE p.code_id = c.code_id`;
 
 /**
- * SQL of the rows of check $1 with their groups, as places in `GROUPS`; $2: text in any cell of their lines, or null. A
+ * SQL of the rows of check $1 with their groups, as places in `GROUPS`; $2: text in any cell of the line, or null. A
  * known valid code that was denied as a proof has a negative position: it stands in no line.
  */
 const GROUPED = `
-  SELECT c.position, NULL::int AS entry, c.code_id,
+  SELECT c.position, e.entry, c.code_id,
          CASE c.verdict
            WHEN 'no_longer_valid' THEN 0
            WHEN 'invalid' THEN CASE WHEN (${IS_ODD}) THEN 3 ELSE 1 END
            WHEN 'unproven' THEN 2 WHEN 'valid' THEN 5 ELSE 4 END AS place
     FROM mirror.audit_codes c
+    LEFT JOIN mirror.audit_entries e ON e.audit_id = c.audit_id AND e.position = c.position
    WHERE c.audit_id = $1 AND c.position >= 0
-     AND ($2::text IS NULL OR EXISTS (
-       SELECT FROM mirror.audit_entries e
-        WHERE e.audit_id = c.audit_id AND e.position = c.position
-          AND array_to_string(e.columns, chr(31)) ILIKE $2))
+     AND ($2::text IS NULL OR array_to_string(e.columns, chr(31)) ILIKE $2)
   UNION ALL
   SELECT NULL, e.entry, NULL, 3
     FROM mirror.audit_entries e
@@ -70,30 +64,27 @@ const GROUPED = `
 /** SQL of `CheckRow`s, from chosen rows of `GROUPED`. */
 const detailsOf = (chosen: string): string => `
   WITH chosen AS MATERIALIZED (${chosen})
-  SELECT g.place, c.code_id AS "codeId", NULL::int AS entry, l.line, l.listed,
-         coalesce(c.spelling, p.code) AS code, a.columns AS names, l.lines, NULL AS cell,
-         g.position,
+  SELECT g.place, c.code_id AS "codeId", g.entry, e.line,
+         (SELECT count(*) FROM mirror.audit_entries l
+           WHERE l.audit_id = c.audit_id AND l.position = c.position)::int AS listed,
+         coalesce(c.spelling, p.code) AS code, a.columns AS names, e.columns AS cells, NULL AS cell,
+         coalesce(g.entry, g.position) AS nth,
          CASE c.verdict WHEN 'no_longer_valid' THEN
            (SELECT max(checked_at) FROM mirror.code_checks v WHERE v.code_id = c.code_id AND v.verdict = 'valid')
          END AS "lastValidAt", ${findingOf()}
     FROM chosen g
     JOIN mirror.audit_codes c ON c.audit_id = $1 AND c.position = g.position
     JOIN mirror.audits a ON a.audit_id = c.audit_id
-    CROSS JOIN LATERAL (
-      SELECT min(line) AS line, count(*)::int AS listed,
-             (json_agg(columns ORDER BY entry) FILTER (WHERE nth <= ${SHOWN_LINES})) AS lines
-        FROM (SELECT entry, line, columns, row_number() OVER (ORDER BY entry) AS nth
-                FROM mirror.audit_entries
-               WHERE audit_id = c.audit_id AND position = c.position) own) l
+    LEFT JOIN mirror.audit_entries e ON e.audit_id = $1 AND e.entry = g.entry
     JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
     LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
   UNION ALL
-  SELECT g.place, NULL, e.entry, e.line, 1, NULL, a.columns, json_build_array(e.columns),
+  SELECT g.place, NULL, e.entry, e.line, 1, NULL, a.columns, e.columns,
          e.columns[array_position(a.columns, a.layout #>> '{lists,0,column}')], e.entry,
          NULL, 'rejected', coalesce(e.rejected, 'it holds no code'), NULL, 'none', NULL, NULL, NULL, NULL, false
     FROM chosen g
-    JOIN mirror.audit_entries e ON e.audit_id = $1 AND e.entry = g.entry
+    JOIN mirror.audit_entries e ON e.audit_id = $1 AND e.entry = g.entry AND e.position IS NULL
     JOIN mirror.audits a ON a.audit_id = e.audit_id
    ORDER BY 1, 10`;
 
@@ -128,7 +119,7 @@ export async function readCheckRows(
   { offset, limit }: { readonly offset: number; readonly limit: number },
 ): Promise<CheckRow[]> {
   const chosen = `SELECT * FROM (${GROUPED}) g WHERE place = ANY($3)
-                   ORDER BY place, coalesce(position, entry) OFFSET $4 LIMIT $5`;
+                   ORDER BY place, coalesce(entry, position) OFFSET $4 LIMIT $5`;
   const places = groups.map((group) => GROUPS.indexOf(group));
   const { rows } = await pool.query<CheckRow & { place: number }>(detailsOf(chosen), [
     auditId,
@@ -140,13 +131,13 @@ export async function readCheckRows(
   return rows.map(withGroup);
 }
 
-/** One row of a check: of a code, or of a line without one. Null if the check has no such row. */
+/** One row of a check: a line, or the first one of a code. Null if the check has no such row. */
 export async function readCheckRow(
   { pool }: Db,
   auditId: bigint,
   of: { readonly codeId: bigint } | { readonly entry: bigint },
 ): Promise<CheckRow | null> {
-  const chosen = `SELECT * FROM (${GROUPED}) g WHERE code_id = $3 OR entry = $4 LIMIT 1`;
+  const chosen = `SELECT * FROM (${GROUPED}) g WHERE code_id = $3 OR entry = $4 ORDER BY entry LIMIT 1`;
   const ids = 'codeId' in of ? [of.codeId, null] : [null, of.entry];
   const { rows } = await pool.query<CheckRow & { place: number }>(detailsOf(chosen), [
     auditId,

@@ -390,7 +390,7 @@ describe('the pages of audits', () => {
     expect(page).toContain('The cell says “n/a”');
     // Proofs are for the few who ask.
     expect(page).not.toContain('Your key works');
-    const row = [...page.matchAll(/href="([^"]+code=\d+)"/g)].map(([, href = '']) => href);
+    const row = [...page.matchAll(/href="([^"]+line=\d+)"/g)].map(([, href = '']) => href);
     const proof = await operator().page(unescaped(row[1] ?? ''));
     expect(textOf(proof)).toMatch(
       /Denied: “[^”]+” .*Your key works .*Denied again .*Your key still works/,
@@ -443,13 +443,14 @@ describe('the pages of audits', () => {
     const text = textOf(page);
     for (const buyer of [
       'Bob Gone 1@buyers.test',
-      'Cy Bad and 1 more 2@buyers.test',
+      'Cy Bad 2@buyers.test',
+      'Di Bad 3@buyers.test',
       'Ed Unproven 4@buyers.test',
       'Flo Two 5@buyers.test',
     ]) {
       expect(text).toContain(buyer);
     }
-    expect(text).toContain('4 customers need somebody. The codes of 2 others are valid.');
+    expect(text).toContain('5 customers need somebody. The codes of 2 others are valid.');
     expect(page, 'a valid code needs nobody').not.toContain('Ada Valid');
     expect(page).toContain('Copy reply to Bob Gone');
     expect(page).toContain('data-copy="Hello Bob,\n\nyour purchase code for ');
@@ -460,6 +461,10 @@ describe('the pages of audits', () => {
     const found = await operator().page(byName);
     expect(found).toContain('Bob Gone');
     expect(found).not.toContain('Cy Bad');
+    const shared = textOf(await operator().page(await find('3@buyers.test')));
+    expect(shared, 'the line that was found, not the first one with its code').toContain('Di Bad');
+    expect(shared).toContain('line 5 · the same code stands in another line');
+    expect(shared).not.toContain('Cy Bad');
     const byCode = await find(` "${gone}" `);
     expect(byCode, 'no URL holds a code').toMatch(/\?show=all&code=\d+$/);
     const panel = textOf(await operator().page(byCode));

@@ -31,7 +31,7 @@ export const WORDS: Readonly<
   ],
   invalid: ['Invalid', 'bad', 'Denied twice, some time apart, while your key worked.'],
   unproven: ['Unproven', 'warn', 'No clear answer yet. Nothing to tell the customer.'],
-  not_a_code: ['Not a code', 'quiet', 'The cell holds no code. Ask the customer for it.'],
+  not_a_code: ['Not a code', 'quiet', 'The cell does not hold one code. Ask the customer for it.'],
   waiting: ['Waiting', 'open', 'Not asked yet, or the answer is not proven yet.'],
   valid: ['Valid', 'good', 'The marketplace answered with the purchase.'],
 };
@@ -92,12 +92,19 @@ export const GroupOf: FC<{
 };
 
 /** The row of the list, the customer, and what one may see of the code. */
-function told(row: CheckRow, c: DashboardContext) {
-  const customers = isOperator(c)
-    ? row.lines.map((cells) => customerOf(row.names, cells, row.cell ?? row.code))
-    : [];
-  const code = row.code === null ? null : isOperator(c) ? row.code : maskCode(row.code);
-  return { customer: customers[0] ?? null, customers, code };
+function told({ cells, names, cell, code }: CheckRow, c: DashboardContext) {
+  const isShown = isOperator(c);
+  return {
+    customer: isShown && cells !== null ? customerOf(names, cells, cell ?? code) : null,
+    code: code === null ? null : isShown ? code : maskCode(code),
+  };
+}
+
+/** `line 25 · the same code stands in 4 other lines`. */
+function placeOf({ line, listed }: CheckRow): string {
+  const others = listed - 1;
+  const same = `the same code stands in ${others === 1 ? 'another line' : `${count(others)} other lines`}`;
+  return [`line ${line}`, ...(others > 0 ? [same] : [])].join(' · ');
 }
 
 /** `3f9a41c7…b2e0`: enough to tell codes apart. */
@@ -111,22 +118,21 @@ export const Row: FC<{ row: CheckRow; view: View; c: DashboardContext; config: C
   c,
   config,
 }) => {
-  const { codeId, entry, line, listed } = row;
-  const { customer, customers, code } = told(row, c);
-  const of = codeId !== null ? { codeId } : { entry: BigInt(entry ?? 0) };
+  const { codeId, entry } = row;
+  const { customer, code } = told(row, c);
+  const of = entry === null && codeId !== null ? { codeId } : { entry: BigInt(entry ?? 0) };
   const isOpen =
     view.row !== null &&
     ('codeId' in view.row ? view.row.codeId === codeId : view.row.entry === BigInt(entry ?? -1));
   const [who, second] = whoText(customer, code === null ? null : shortCode(code));
-  const others = customers.length > 1 ? ` and ${count(listed - 1)} more` : '';
-  const place = `line ${line}${listed > 1 ? ` and ${listed - 1} more` : ''}`;
+  const place = row.entry === null ? '' : placeOf(row);
   const isShown = code !== null && row.group !== 'not_a_code' && who !== shortCode(code);
   const shownCode = isShown ? shortCode(code) : null;
   return (
     <li class={isOpen ? 'row open' : 'row'}>
       <a class="who" href={hrefOf({ ...view, row: of })} aria-current={isOpen ? 'true' : undefined}>
         <b>
-          <Untrusted text={`${who}${others}`} none={place} isCut />
+          <Untrusted text={who} none={place} isCut />
         </b>
         {second === null ? null : (
           <small>
@@ -222,7 +228,7 @@ export async function proofPanel(
   view: View,
 ) {
   const { customer, code } = told(row, c);
-  const { group, codeId, line } = row;
+  const { group, codeId } = row;
   const mask = (text: string): string => (isOperator(c) ? text : maskLikelyCodes(text));
   const checks = codeId === null ? [] : await readCodeChecks(db, codeId, MAX_CHECKS);
   const back = hrefOf({ ...view, row: null });
@@ -256,7 +262,7 @@ export async function proofPanel(
                   <Untrusted text={code} isWhole />
                 </a>,
               ],
-          ['In the list', `line ${line}`],
+          row.entry === null ? null : ['In the list', placeOf(row)],
         ]}
       />
       <Steps of={proofOf(checks, auditId, mask)} form="second" />

@@ -165,39 +165,32 @@ function checksum(columns: readonly ViewColumn[]): (row: readonly SqlValue[]) =>
   };
 }
 
-/** Recognizes errors by their text, because each driver has its own codes. */
+/** What is wrong with a file, and what to do about it. Errors are known by their text: each driver has its own codes. */
+const FAULTS: readonly (readonly [RegExp, problem: string, remedy: string])[] = [
+  [
+    /unable to open/i,
+    'it can’t be opened',
+    'make the file and its folder readable and writable for this user',
+  ],
+  [
+    /\blocked\b/,
+    `another program has kept it locked for ${BUSY_TIMEOUT_MS / 1000} s`,
+    'close that program; the feed continues by itself',
+  ],
+  [/read-?only/i, 'it is read-only', 'make the file and its folder writable for this user'],
+  [
+    /is not a database/i,
+    'it is not a database',
+    'name another file in the feed’s target, or delete this one',
+  ],
+];
+
 function fileError(error: unknown, path: string): UserError {
   const words = error instanceof Error ? error.message : '';
   const what = `SQLite file ${path}`;
-  if (/unable to open/i.test(words)) {
-    return new UserError(
-      `${what}: it can’t be opened`,
-      'make the file and its folder readable and writable for this user',
-      'TARGET',
-    );
-  }
-  if (/\blocked\b/.test(words)) {
-    return new UserError(
-      `${what}: another program has kept it locked for ${BUSY_TIMEOUT_MS / 1000} s`,
-      'close that program; the feed continues by itself',
-      'TARGET',
-    );
-  }
-  if (/readonly|read-only/i.test(words)) {
-    return new UserError(
-      `${what}: it is read-only`,
-      'make the file and its folder writable for this user',
-      'TARGET',
-    );
-  }
-  if (/is not a database/i.test(words)) {
-    return new UserError(
-      `${what}: it is not a database`,
-      'name another file in the feed’s target, or delete this one',
-      'TARGET',
-    );
-  }
-  return connectionError(named(error), what);
+  const [, problem, remedy] = FAULTS.find(([pattern]) => pattern.test(words)) ?? [];
+  if (problem === undefined || remedy === undefined) return connectionError(named(error), what);
+  return new UserError(`${what}: ${problem}`, remedy, 'TARGET');
 }
 
 /** Node's own SQLite has one code for all errors, which says only in `errcode` what went wrong. */

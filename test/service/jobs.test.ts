@@ -175,14 +175,16 @@ describe('a run that a person asks for', () => {
     // Asked again before anybody has begun, it is the same request.
     await ask(env);
     expect((await runsOf(mirror())).map(({ state }) => state)).toEqual(['asked', 'asked']);
-    await startJobs(mirror(), sim.url, {}, { scheduler: false });
+    const first = await startJobs(mirror(), sim.url, {}, { scheduler: false });
     const runs = await untilRuns(mirror(), ...DONE);
     const [who] = runs.map((one) => one['asked_by']);
     expect(who).toMatch(/\w/);
     expect(runs.map((one) => one['asked_by'])).toEqual([who, who]);
     // Also one item of a seller that schedules leave alone.
+    await first.stop();
     await pause();
     await ask(env, 'item', '1002');
+    await startJobs(mirror(), sim.url, {}, { scheduler: false });
     await untilRuns(mirror(), ...DONE, 'item succeeded');
   });
 

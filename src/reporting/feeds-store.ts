@@ -1,6 +1,8 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { Feed, FeedView } from '../db/generated/prisma/client.js';
+import type { Sums } from './feeds/plan.js';
+import type { ViewSums } from './views.js';
 
 type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
@@ -188,5 +190,40 @@ export async function proposeToken(
     `INSERT INTO mirror.feed_views (feed, view_name, token, next_token) VALUES ($1, $2, $3, $4)
      ON CONFLICT (feed, view_name) DO UPDATE SET token = excluded.token, next_token = excluded.next_token`,
     [feed, view, held, next],
+  );
+}
+
+/** The sums of a view in this state; null if they are not kept, or time has changed rows since. */
+export async function readSums(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  state: string,
+): Promise<Sums | null> {
+  const { rows } = await pool.query<{ sums: [number, number, string][] }>(
+    `SELECT sums -> 'sums' AS sums FROM mirror.feed_views
+      WHERE feed = $1 AND view_name = $2 AND sums_of = $3
+        AND coalesce(to_timestamp((sums ->> 'until')::float8) > clock_timestamp(), true)`,
+    [feed, view, state],
+  );
+  const [kept] = rows;
+  return kept === undefined
+    ? null
+    : new Map(kept.sums.map(([bucket, number, sum]) => [bucket, { rows: number, sum }]));
+}
+
+/** Keeps the sums of a view. */
+export async function keepSums(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  state: string,
+  { sums, until }: ViewSums,
+): Promise<void> {
+  const list = [...sums].map(([bucket, { rows, sum }]) => [bucket, rows, sum]);
+  await pool.query(
+    `INSERT INTO mirror.feed_views (feed, view_name, sums_of, sums) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (feed, view_name) DO UPDATE SET sums_of = excluded.sums_of, sums = excluded.sums`,
+    [feed, view, state, JSON.stringify({ sums: list, until })],
   );
 }

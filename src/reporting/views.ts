@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { escapeLiteral, type Client } from 'pg';
@@ -47,6 +48,13 @@ export interface HistoryLimit {
   readonly since: string;
 }
 
+/** What a view's rows add up to. */
+export interface ViewSums {
+  readonly sums: Sums;
+  /** When time alone changes the next row, in seconds since 1970; null: it changes none. */
+  readonly until: number | null;
+}
+
 export interface ReadView {
   readonly columns: readonly ViewColumn[];
   readonly batches: AsyncIterable<readonly TextRow[]>;
@@ -62,6 +70,21 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
   SET LOCAL jit = off`;
 
+/** The last change number, and whether no writer is about to commit one. */
+async function readNumber(client: Client): Promise<{ number: string; isSettled: boolean }> {
+  // First the number, then the locks that writers hold from their first number to their commit.
+  const { rows } = await client.query<{ number: string }>(
+    `SELECT last_value || ' ' || is_called AS number FROM mirror.item_changes_seq_seq`,
+  );
+  const locks = await client.query(
+    `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (classid::bigint << 32) | objid::bigint IN (
+          hashtextextended('seller-mirror/purchases', 0), hashtextextended('seller-mirror/item-changes', 0))`,
+  );
+  return { number: rows[0]?.number ?? '', isSettled: locks.rows.length === 0 };
+}
+
 /**
  * Runs `work` with one snapshot of the store, on a connection of its own.
  * @param salt of columns that are delivered as a hash; it is in no statement
@@ -73,15 +96,24 @@ export function withSnapshot<T>(
   work: (snapshot: Snapshot) => Promise<T>,
 ): Promise<T> {
   return withOwnClient(url, 'export', signal, async (client) => {
+    const before = await readNumber(client);
     await client.query(BEGIN);
     await client.query(`SELECT set_config('seller_mirror.salt', $1, true)`, [salt ?? '']);
-    return work(new Snapshot(client));
+    const { number } = await readNumber(client);
+    // The same number on both sides of the beginning, and nobody about to commit an earlier one.
+    const isSettled = before.isSettled && before.number === number;
+    return work(new Snapshot(client, salt, isSettled ? number : null));
   });
 }
 
 /** The store as of one moment. */
 export class Snapshot {
-  constructor(readonly client: Client) {}
+  constructor(
+    readonly client: Client,
+    readonly salt: string | null,
+    /** The last change number; null if writers were about to commit earlier ones. */
+    readonly number: string | null,
+  ) {}
 
   async views(): Promise<ReportingView[]> {
     const { rows } = await this.client.query<Pick<ReportingView, 'name' | 'comment' | 'columns'>>(
@@ -135,15 +167,40 @@ export class Snapshot {
     return result;
   }
 
+  /**
+   * A text that stays the same as long as the sums of this content do, apart from what time alone changes; null if
+   * that can't be told.
+   */
+  async stateOf(content: Content): Promise<string | null> {
+    if (!viewFacts(content.view).isNumbered || this.number === null) return null;
+    // A new version of this program may define a view in another way.
+    const { rows } = await this.client.query<{ sql: string }>(
+      `SELECT pg_get_viewdef(to_regclass($1)) AS sql`,
+      [`reporting."${content.view}"`],
+    );
+    // A seller may get another name without a change number.
+    const state = [content, rows, await this.sellers(), this.salt, this.number];
+    return createHash('sha256').update(JSON.stringify(state)).digest('hex');
+  }
+
   /** Sums of the compared rows by bucket; within these buckets: by the number in the key. */
-  async sums(content: Content, within: readonly number[] | null): Promise<Sums> {
+  async sums(content: Content, within: readonly number[] | null): Promise<ViewSums> {
+    const { changesAt } = viewFacts(content.view);
     const by = within === null ? '_bucket' : `"${content.number}"`;
     const where = within === null ? 'true' : `_bucket = ANY ('{${within.join(',')}}')`;
-    const { rows } = await this.client.query<Record<'by' | 'n' | 'sum', string>>(
-      `SELECT ${by} AS by, count(*) AS n, sum(_hash + _bucket)::text AS sum
+    const until = `min(floor(extract(epoch FROM "${changesAt}"))) FILTER (WHERE "${changesAt}" > now())`;
+    const { rows } = await this.client.query<
+      Record<'by' | 'n' | 'sum', string> & { until: string }
+    >(
+      `SELECT ${by} AS by, count(*) AS n, sum(_hash + _bucket)::text AS sum,
+              ${changesAt === null ? 'NULL' : until} AS until
          FROM (${hashedSql(content)}) AS s WHERE ${where} AND ${comparedSql(content)} GROUP BY 1`,
     );
-    return new Map(rows.map(({ by: value, n, sum }) => [Number(value), { rows: Number(n), sum }]));
+    const ends = rows.map((row) => Number(row.until ?? Infinity)).filter(Number.isFinite);
+    return {
+      sums: new Map(rows.map(({ by: value, n, sum }) => [Number(value), { rows: Number(n), sum }])),
+      until: ends.length === 0 ? null : ends.reduce((one, other) => Math.min(one, other)),
+    };
   }
 
   /**

@@ -21,7 +21,6 @@ const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261128153800_drafts': 'f8f23d9ed93d7e0d',
   '20261128180000_management': 'c135325d7609d190',
   '20261128190000_unused_counts': 'f950b9ff7b1d314c',
-  '20261128200000_feed_sums': 'af1df844bd96612c',
   '20261128190000_login_links': 'baa7002287995f3b',
 };
 

@@ -2,9 +2,9 @@ import { isUserError, UserError } from '../../domain/user-error.js';
 import { randomUUID } from 'node:crypto';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
-import { knownTokens, proposeToken } from '../feeds-store.js';
+import { keepSums, knownTokens, proposeToken, readSums } from '../feeds-store.js';
 import type { Content, HistoryLimit, ReportingView, Snapshot } from '../views.js';
-import { compare, type Owner, type Plan } from './plan.js';
+import { compare, type Owner, type Plan, type Sums } from './plan.js';
 import { type Changes, type Found, type Target } from './target.js';
 
 /** What a feed delivers, by its configuration. */
@@ -151,10 +151,24 @@ export class Delivery {
     const isComplete = isReady && owner !== null && owner.deliveredAt.getTime() > 0;
     const isFull = this.options.isFull || !isComplete;
     return compare(
-      { sums: (within) => snapshot.sums(content, within) },
+      {
+        sums: async (within) =>
+          within === null ? this.#sums(content) : (await snapshot.sums(content, within)).sums,
+      },
       { sums: (within) => target.sums(content, isFull, within) },
       content.number,
     );
+  }
+
+  /** The sums of the view, as kept from an earlier delivery if nothing has changed since. */
+  async #sums(content: Content): Promise<Sums> {
+    const { db, snapshot, feed } = this;
+    const state = await snapshot.stateOf(content);
+    const kept = state === null ? null : await readSums(db, feed.name, content.view, state);
+    if (kept !== null) return kept;
+    const found = await snapshot.sums(content, null);
+    if (state !== null) await keepSums(db, feed.name, content.view, state, found);
+    return found.sums;
   }
 
   #changes(content: Content, plan: Plan): Changes | null {

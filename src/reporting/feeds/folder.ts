@@ -1,7 +1,17 @@
 import { UserError } from '../../domain/user-error.js';
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { access, constants, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import {
+  access,
+  constants,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { makeFolders } from '../../db/embedded/place.js';
@@ -43,8 +53,15 @@ const STATE = z.object({ views: z.record(z.string(), VIEW_STATE) });
 type State = z.infer<typeof STATE>;
 type ViewState = z.infer<typeof VIEW_STATE>;
 
+/** What an earlier version left: parts in folders by day, listed by a manifest. */
+const OLD_MANIFEST = z.object({ parts: z.array(z.object({ path: z.string() })) });
+
 /** A folder as the target of a feed: one whole file for each view, replaced by rename when its content differs. */
-export class FolderTarget implements Target {
+export function folderTarget(folder: string, format: ExportFormat, feed: string): Target {
+  return new FolderTarget(folder, format, feed);
+}
+
+class FolderTarget implements Target {
   readonly isWhole = true;
 
   constructor(
@@ -140,6 +157,7 @@ export class FolderTarget implements Target {
       }
       const deliveredAt = new Date().toISOString();
       await this.#record(view, { token: token.to, deliveredAt, file });
+      await this.#removeParts(view);
       return written?.file.rows ?? 0;
     });
   }
@@ -214,6 +232,26 @@ export class FolderTarget implements Target {
     await syncFolder(this.folder);
   }
 
+  /** Removes the parts that an earlier version wrote; other files in their folders stay. */
+  async #removeParts(view: string): Promise<void> {
+    const manifest = join(this.folder, view, 'manifest.json');
+    const text = await readFile(manifest, 'utf8').catch(() => null);
+    if (text === null) return;
+    const { data } = OLD_MANIFEST.safeParse(JSON.parse(text));
+    if (data === undefined) return;
+    const folders = new Set<string>();
+    for (const { path } of data.parts) {
+      if (!OLD_PART.test(path)) continue;
+      await rm(join(this.folder, path), { force: true });
+      folders.add(join(this.folder, dirname(path)));
+    }
+    await rm(join(this.folder, view, '.load.json'), { force: true });
+    await rm(manifest);
+    for (const folder of [...folders, join(this.folder, view)]) {
+      await rmdir(folder).catch(() => undefined);
+    }
+  }
+
   async #attempt<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -246,6 +284,8 @@ function ownersOf(known: ViewState | undefined): Owner[] {
 
 /** The bucket of a file that differs from what was written. */
 const CHANGED_BUCKET = -1;
+
+const OLD_PART = /^\w+[/\\]\d{4}-\d\d-\d\d[/\\]part-\d{6,}-[\da-f]{8}\.[a-z]+$/;
 
 function columnsText(columns: Content['columns']): string {
   return columns.map(({ name, type }) => `${name} ${type}`).join(', ');

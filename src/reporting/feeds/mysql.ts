@@ -9,7 +9,12 @@ import type { ViewColumn } from '../views.js';
 import type { TextRow } from '../../db/text-cursor.js';
 import { rowsOf } from './lines.js';
 import { BUCKET } from './plan.js';
-import { KEEP_ALIVE_MS, LOCK_SECONDS, ServerConnection } from './server-connection.js';
+import {
+  KEEP_ALIVE_MS,
+  LOCK_SECONDS,
+  SERVER_TIMES,
+  ServerConnection,
+} from './server-connection.js';
 import {
   typeFit,
   type Dialect,
@@ -17,7 +22,7 @@ import {
   type SqlValue,
   type Update,
 } from './dialect.js';
-import { SqlTarget } from './sql-target.js';
+import { sqlTarget } from './sql-target.js';
 import { CHECK, HASH, type Lines, type Target } from './target.js';
 
 /** Bytes that are sent at once, if the server takes so many. */
@@ -29,7 +34,12 @@ const MAX_PIECE = 512 * 1024;
  * @param signal aborts the connection
  * @throws {UserError} if it is unreachable
  */
-export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): Promise<Target> {
+export async function mysqlTarget(
+  url: URL,
+  feed: string,
+  signal: AbortSignal,
+  times = SERVER_TIMES,
+): Promise<Target> {
   const { createConnection } = await import('mysql2/promise');
   const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const database = decodeURIComponent(url.pathname.slice(1));
@@ -40,7 +50,7 @@ export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): 
     socketPath === null ? { host, port: Number(url.port || 3306) } : { path: socketPath },
   );
   socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
-  const server = new ServerConnection(`MySQL at ${place}`, () => socket, signal);
+  const server = new ServerConnection(`MySQL at ${place}`, () => socket, times, signal);
   const login = createConnection({
     stream: socket,
     host,
@@ -103,7 +113,7 @@ export async function mysqlTarget(url: URL, feed: string, signal: AbortSignal): 
     limits.hasLocalInfile = Number(row?.['enabled']) === 1 && !isWide;
     limits.packet = Math.min(MAX_PIECE, Math.floor(Number(row?.['packet']) / 2));
     const name = `${isMariaDb ? 'MariaDB' : 'MySQL'} ${version.split('-', 1)[0]}`;
-    return new SqlTarget(connection, dialectOf(connection, database, name), feed);
+    return sqlTarget(connection, dialectOf(connection, database, name), feed);
   } catch (error) {
     await connection.close();
     throw error;

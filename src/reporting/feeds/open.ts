@@ -5,7 +5,7 @@ import type { Db } from '../../db/db.js';
 import { tryLock } from '../../db/locks.js';
 import { withSnapshot } from '../views.js';
 import { Delivery, type DeliverOptions, type ViewReport } from './deliver.js';
-import { FolderTarget } from './folder.js';
+import { folderTarget } from './folder.js';
 import type { Target } from './target.js';
 
 /**
@@ -16,7 +16,7 @@ import type { Target } from './target.js';
 async function openTarget({ name, target }: FeedConfig, signal: AbortSignal): Promise<Target> {
   switch (target.kind) {
     case 'folder':
-      return new FolderTarget(target.path, target.format, name);
+      return folderTarget(target.path, target.format, name);
     case 'sqlite':
       return (await import('./sqlite.js')).sqliteTarget(target.path, name);
     case 'postgres': {

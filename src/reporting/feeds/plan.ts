@@ -9,7 +9,7 @@ export type Sums = ReadonlyMap<number, Sum>;
 
 /** The column with a row's bucket. */
 export const BUCKET = '_bucket';
-/** The bucket of rows that lost theirs. */
+/** The bucket of rows of an earlier version, which had no hashes. */
 export const UNKNOWN_BUCKET = -1;
 
 /** Rows with one of these values in a column. */

@@ -7,13 +7,14 @@ import { from as copyFrom } from 'pg-copy-streams';
 import {
   KEEP_ALIVE_MS,
   LOCK_SECONDS,
+  SERVER_TIMES,
   ServerConnection,
   connectionError,
 } from './server-connection.js';
 import { DbClient } from '../../db/connection.js';
 import { OLDEST_SERVER } from '../../db/errors.js';
 import { typeFit, updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
-import { SqlTarget } from './sql-target.js';
+import { sqlTarget } from './sql-target.js';
 import { hashSql } from '../views.js';
 import { BUCKET } from './plan.js';
 import { HASH, type Target } from './target.js';
@@ -29,13 +30,19 @@ export async function postgresTarget(
   schema: string,
   feed: string,
   signal: AbortSignal,
+  times = SERVER_TIMES,
 ): Promise<Target> {
   signal.throwIfAborted();
   const what = `PostgreSQL at ${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const client = clientOf(url, feed, what);
   // A lost connection fails the current statement. Without a listener it would end the process.
   client.on('error', () => undefined);
-  const server = new ServerConnection(what, () => client.connection.stream as Socket, signal);
+  const server = new ServerConnection(
+    what,
+    () => client.connection.stream as Socket,
+    times,
+    signal,
+  );
   const run = (sql: string, values: readonly SqlValue[]) => {
     let n = 0;
     const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
@@ -68,7 +75,7 @@ export async function postgresTarget(
         'TARGET',
       );
     }
-    return new SqlTarget(connection, dialectOf(connection, schema, version), feed);
+    return sqlTarget(connection, dialectOf(connection, schema, version), feed);
   } catch (error) {
     await connection.close();
     throw error;

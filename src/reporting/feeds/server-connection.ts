@@ -3,12 +3,22 @@ import type { Socket } from 'node:net';
 import { errorCode } from '../../domain/error-code.js';
 import { type Lines } from './target.js';
 
-/** Timeout for connecting and logging in (ms). */
-const CONNECT_MS = 15_000;
-/** Timeout for the answer to a statement, and for accepting the next chunk of data (ms). Adding a key takes many minutes. */
-const ANSWER_MS = 1_800_000;
-/** Timeout for closing the connection (ms). */
-const CLOSE_MS = 5_000;
+/** Timeouts of a server (ms). */
+export interface ServerTimes {
+  /** For connecting and logging in. */
+  readonly connectMs: number;
+  /** For the answer to a statement, and for accepting the next chunk of data. */
+  readonly answerMs: number;
+  /** For closing the connection. */
+  readonly closeMs: number;
+}
+
+/** Adding a key to millions of rows takes a server many minutes. */
+export const SERVER_TIMES: ServerTimes = {
+  connectMs: 15_000,
+  answerMs: 1_800_000,
+  closeMs: 5_000,
+};
 /** How long a statement waits for a lock (s). */
 export const LOCK_SECONDS = 60;
 /** TCP keepalive delay (ms), so that an idle connection notices within minutes that its server is gone. */
@@ -27,6 +37,7 @@ export class ServerConnection {
   constructor(
     readonly what: string,
     readonly socket: () => Socket,
+    readonly times: ServerTimes,
     readonly signal: AbortSignal,
   ) {
     signal.addEventListener('abort', this.#abort, { once: true });
@@ -34,12 +45,12 @@ export class ServerConnection {
 
   /** Waits until the driver has logged in. @throws {UserError} */
   awaitLogin<T>(work: Promise<T>): Promise<T> {
-    return this.#within(CONNECT_MS, 'check the host and port of the feed’s target', work);
+    return this.#within(this.times.connectMs, 'check the host and port of the feed’s target', work);
   }
 
   /** Waits for the answer to a statement. @throws {UserError} */
   awaitAnswer<T>(work: Promise<T>): Promise<T> {
-    return this.#within(ANSWER_MS, 'check whether the server hangs', work);
+    return this.#within(this.times.answerMs, 'check whether the server hangs', work);
   }
 
   async #within<T>(ms: number, remedy: string, work: Promise<T>): Promise<T> {
@@ -75,7 +86,7 @@ export class ServerConnection {
   /** Closes the connection; destroys it if the server takes too long. */
   async close(end: () => Promise<unknown>): Promise<void> {
     this.signal.removeEventListener('abort', this.#abort);
-    const timer = setTimeout(() => this.socket().destroy(), CLOSE_MS);
+    const timer = setTimeout(() => this.socket().destroy(), this.times.closeMs);
     await end().catch(() => undefined);
     clearTimeout(timer);
     this.socket().destroy();

@@ -10,7 +10,7 @@ import type { ViewColumn } from '../views.js';
 import { rowsOf } from './lines.js';
 import { connectionError } from './server-connection.js';
 import { updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
-import { SqlTarget } from './sql-target.js';
+import { sqlTarget } from './sql-target.js';
 import { BUCKET } from './plan.js';
 import { CHECK, HASH, type Target } from './target.js';
 
@@ -134,11 +134,7 @@ export function sqliteTarget(path: string, feed: string): Target {
     }
     return `t.rowid IN (SELECT id FROM ${edited})`;
   };
-  return new SqlTarget(
-    connection,
-    dialectOf(connection, `SQLite ${String(version)}`, editedSql),
-    feed,
-  );
+  return sqlTarget(connection, dialectOf(connection, `SQLite ${String(version)}`, editedSql), feed);
 }
 
 /** SQL of a stored value, as `checksum` expects it. */

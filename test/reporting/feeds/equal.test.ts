@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { hasMariaDb } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
 import { openMariaDb, openPostgres, openSqlite, type Place } from './places.js';
 import { VIEWS, World } from './world.js';
 
@@ -205,6 +206,44 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
   // The rest is the same in each database.
   if (name !== 'PostgreSQL') return;
 
+  it('takes over tables that an earlier version filled, with rows that are no longer in the view', async () => {
+    await world.deliverEqual(place);
+    await place.query(`DROP TABLE ${table('_seller_mirror')}`);
+    await world.rows('DELETE FROM mirror.feed_views');
+    for (const view of VIEWS) {
+      for (const column of OWN) {
+        await place.query(`ALTER TABLE ${table(view)} DROP COLUMN ${column}`);
+      }
+    }
+    await place.query(
+      `CREATE TABLE ${table('_seller_mirror_feeds')} (feed varchar(63), view_name varchar(63), epoch varchar(40))`,
+    );
+    for (const view of VIEWS) {
+      await place.query(
+        `INSERT INTO ${table('_seller_mirror_feeds')} VALUES ('test', '${view}', 'e')`,
+      );
+    }
+    await place.query(`UPDATE ${table('items')} SET name = 'old' WHERE item_id = ${ids('ada')[0]}`);
+    await place.query(`UPDATE ${table('purchases')} SET code_id = 4711 WHERE code = 'B-1'`);
+    expect((await world.cli('feed', 'check', 'test')).stdout).toContain(
+      'items: would take over the table that an earlier version filled',
+    );
+    await world.deliverEqual(place);
+    const left = async () => place.query(`SELECT 1 FROM ${table('_seller_mirror_feeds')}`);
+    await expect(left()).rejects.toThrow();
+  });
+
+  it('delivers what time alone changes, such as support that ends', async () => {
+    await world.check('ada', 'A-2', { until: new Date(Date.now() + 2500).toISOString() });
+    expect((await world.deliver()).problem).toBeNull();
+    await until(async () => {
+      const { rows } = await world.view('purchases');
+      return rows.filter((row) => row.includes('"expired"')).length === 1;
+    });
+    expect((await world.deliverQuietly()).problem).toBeNull();
+    await world.expectEqual(place);
+  });
+
   it('delivers only some sellers and columns, and codes only as a salted hash', async () => {
     writeFileSync(join(world.folder, 'salt'), 'a long and random salt', { mode: 0o600 });
     const hidden = {
@@ -259,5 +298,24 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     expect(await world.printed('feed', 'take-over', 'test')).toContain('now fills items');
     await world.deliverEqual(place);
     expect((await copy.deliver()).problem).toContain('another store');
+  });
+
+  it('delivers rows that another definition of a view changes, without a change of the store', async () => {
+    const { columns } = await world.view('item_changes');
+    const [{ sql } = { sql: '' }] = await world.rows<{ sql: string }>(
+      `SELECT pg_get_viewdef('reporting.item_changes'::regclass) AS sql`,
+    );
+    const define = (text: string) =>
+      world.rows(`CREATE OR REPLACE VIEW reporting.item_changes AS ${text.replace(/;$/, '')}`);
+    onTestFinished(async () => void (await define(sql)));
+    await night(12);
+    await world.deliverEqual(place);
+    await world.deliverQuietly();
+    const list = columns.map(({ name: one, type }) =>
+      type.startsWith('text') && one !== 'seller_id' ? `upper(${one}) AS ${one}` : one,
+    );
+    await define(`SELECT ${list.join(', ')} FROM (${sql.replace(/;$/, '')}) AS v`);
+    expect((await world.deliverQuietly()).problem).toBeNull();
+    await world.expectEqual(place);
   });
 });

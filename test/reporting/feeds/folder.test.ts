@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { textsOfRows } from './places.js';
@@ -73,6 +73,21 @@ describe('a feed into a folder', () => {
     expect(views[0]?.problem?.message).toContain('items.ndjson is a file of yours');
     expect(views[1]).toMatchObject({ rows: 2, problem: null });
     expect(readFileSync(path('items.ndjson'), 'utf8')).toBe('mine');
+  });
+
+  it('replaces the parts and the manifest of an earlier version, and keeps other files there', async () => {
+    const part = 'items/2026-11-01/part-000001-0123abcd.ndjson';
+    mkdirSync(path('items/2026-11-01'), { recursive: true });
+    writeFileSync(path(part), '{}');
+    writeFileSync(path('items/mine.txt'), 'mine');
+    writeFileSync(
+      path('items/manifest.json'),
+      JSON.stringify({ parts: [{ path: part }, { path: '../../feeds.json' }] }),
+    );
+    await world.deliver();
+    await expectEqual();
+    expect(readdirSync(path('items'))).toEqual(['mine.txt']);
+    expect(existsSync(join(world.folder, 'feeds.json'))).toBe(true);
   });
 
   it('has one owner, also of two copies of a store', async () => {

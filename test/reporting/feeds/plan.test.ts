@@ -76,7 +76,7 @@ describe('a plan', () => {
     ],
     ['all rows into an empty table', many(9, 5), [], 'all'],
     [
-      'all rows over those that lost their bucket',
+      'all rows over those of an earlier version',
       many(9, 5),
       [{ number: 0, bucket: -1, hash: -1 }],
       'all',

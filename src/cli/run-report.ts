@@ -2,7 +2,7 @@ import { heldRemedy } from '../catalogue/problem.js';
 import type { Progress as JobProgress, RunReport } from '../catalogue/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
-import { bytes, count, plural } from '../domain/text.js';
+import { bytes, count, plural, duration } from '../domain/text.js';
 import { toneOf } from '../listing/listing.js';
 import { type Look, markOf, paint, safeLine } from './output/text.js';
 
@@ -64,24 +64,37 @@ export function exitCodeOfRuns(reports: readonly RunReport[]): ExitCode {
   return reports.some(({ state }) => state === 'held') ? EXIT.held : EXIT.done;
 }
 
+type LookupProgress = Extract<JobProgress, { phase: 'look-up' }>;
+
+/** Look-ups that take at least this long (ms) are announced. */
+const ANNOUNCED_MS = 10_000;
+
 /** Shows the progress of runs on stderr, with one bar at a time. */
 export class SyncProgress {
   #bar: Progress | null = null;
   #label = '';
+  #lookups: { readonly seller: string; readonly at: LookupProgress } | null = null;
 
   show(seller: string, progress: JobProgress): void {
     const label = `${seller} · ${LABELS[progress.phase]}`;
-    if (this.#label !== label || this.#bar === null) {
+    const isNew = this.#label !== label;
+    if (isNew || this.#bar === null) {
       this.finish();
       const from = progress.phase === 'look-up' ? progress.saved : 0;
       this.#bar = new Progress(label, { from });
       this.#label = label;
     }
+    this.#lookups = progress.phase === 'look-up' ? { seller, at: progress } : null;
     if (progress.phase === 'list') {
       const { records, expected: total } = progress;
       this.#bar.update(records, { total, detail: bytes(progress.bytes) });
     } else if (progress.phase === 'look-up') {
-      this.#bar.update(progress.done, { total: progress.total });
+      const { done, total, leastMs } = progress;
+      this.#bar.update(done, { total });
+      if (isNew && leastMs !== null && leastMs >= ANNOUNCED_MS) {
+        const items = plural(total, 'missing item');
+        this.#bar.note(`${seller} · checking ${items}, about ${duration(leastMs)}`);
+      }
     }
   }
 
@@ -94,6 +107,17 @@ export class SyncProgress {
     this.#bar?.finish();
     this.#bar = null;
     this.#label = '';
+  }
+
+  /** After an interruption during look-ups, prints how many of them the next run can reuse. */
+  noteInterrupted(): void {
+    this.finish();
+    if (this.#lookups === null || this.#lookups.at.saved === 0) return;
+    const { seller, at } = this.#lookups;
+    const items = plural(at.total, 'missing item');
+    process.stderr.write(
+      `${safeLine(seller)} · ${at.saved} of ${items} are checked; runs within an hour don’t check them again\n`,
+    );
   }
 }
 

@@ -1,6 +1,9 @@
 import type { Secret } from '../domain/secret.js';
 import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import { migrate } from './migrate.js';
+import { randomInt } from 'node:crypto';
+import { pipeline } from 'node:stream/promises';
+import { from as copyFrom } from 'pg-copy-streams';
 import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
 import { onlyRow } from './connection.js';
@@ -100,20 +103,36 @@ export function describeDatabase(url: string, signal: AbortSignal): Promise<Data
   });
 }
 
+/** Each kind of statement that runs, audits and the queue send, on nothing that exists. */
+const TRIALS: readonly (readonly [string, string])[] = [
+  ['take advisory locks', 'SELECT pg_advisory_xact_lock($1)'],
+  ['create temporary tables', 'CREATE TEMPORARY TABLE doctor_trial (word text) ON COMMIT DROP'],
+  ['copy rows into tables', 'COPY doctor_trial FROM STDIN'],
+  ['write to the tables of schema mirror', 'DELETE FROM mirror.processes WHERE false'],
+  ['listen for notifications', 'LISTEN doctor_trial'],
+];
+
 /**
- * Tries a write that is rolled back: it needs a right that no table has, and room on the disk.
- * @returns why the role may not write; null if it may
+ * Tries each kind of write that the product needs in a transaction that is rolled back.
+ * @returns what the role may not do and why; null if it may do everything
  * @throws {UserError} for a problem that no right would solve, such as a full disk
  */
-export function findRefusedWrite(url: string, signal: AbortSignal): Promise<string | null> {
+export function findRefusedWrite(
+  url: string,
+  signal: AbortSignal,
+): Promise<{ readonly what: string; readonly why: string } | null> {
   return withOwnClient(url, 'doctor', signal, async (client) => {
     await client.query('BEGIN');
-    try {
-      await client.query('CREATE TEMPORARY TABLE doctor_trial (word text) ON COMMIT DROP');
-    } catch (error) {
-      const known = explainDatabaseError(error, url);
-      if (known !== null) throw known;
-      return error instanceof Error ? error.message : String(error);
+    for (const [what, statement] of TRIALS) {
+      try {
+        if (statement.startsWith('COPY')) {
+          await pipeline(['word\n'], client.query(copyFrom(statement)));
+        } else await client.query(statement, statement.includes('$1') ? [randomInt(2 ** 40)] : []);
+      } catch (error) {
+        const known = explainDatabaseError(error, url);
+        if (known !== null) throw known;
+        return { what, why: error instanceof Error ? error.message : String(error) };
+      }
     }
     await client.query('ROLLBACK');
     return null;

@@ -73,12 +73,11 @@ export async function databaseChecks(
     ok(`store: ${shown}, PostgreSQL ${look.version}, ${bytes(look.bytes)}`),
     isPowerful ? powerfulRole(look) : null,
     rights,
-    refused === null
-      ? null
-      : failed(
-          `store: its role ${look.role} may not create temporary tables (${refused})`,
-          'grant it, or use the role that owns the database in DATABASE_URL',
-        ),
+    refused &&
+      failed(
+        `store: its role ${look.role} may not ${refused.what} (${refused.why})`,
+        'grant it, or use the role that owns the database in DATABASE_URL',
+      ),
     schemaCheck(state),
   ].filter((check) => check !== null);
   return { checks, isUsable };

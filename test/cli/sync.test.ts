@@ -116,7 +116,12 @@ describe('sync', () => {
       await until(() => asked().length > 29);
       first.process.kill(signal);
       const ended = await first.ended;
-      if (signal === 'SIGINT') expect(ended.code).toBe(130);
+      if (signal === 'SIGINT') {
+        expect(ended.stderr).toBe(
+          'main · 25 of 30 missing items are checked; runs within an hour don’t check them again\n' +
+            'interrupted; nothing is left half done; run it again to continue\n',
+        );
+      }
       sim.faults.clear();
       const again = await run(['sync', 'items'], env);
       expect(again.stdout).toMatch(/the marketplace denies each of them/);
@@ -125,6 +130,17 @@ describe('sync', () => {
       }
     },
   );
+
+  it('announces how many missing items it checks, and how long that takes', async () => {
+    const { sim, env } = await market();
+    expect((await run(['sync'], env)).code).toBe(0);
+    for (let id = 1001; id <= 1012; id++) sim.seller(KEY).catalogue.remove(id);
+    const limited = start(['sync', 'items'], { ...env, REQUESTS_PER_MINUTE: '60' });
+    // Four more requests prove that the key is good, before and after.
+    await until(() => limited.stderr().includes('main · checking 12 missing items, about 16 s\n'));
+    limited.process.kill('SIGINT');
+    expect((await limited.ended).code).toBe(130);
+  });
 
   it.each([
     ['key', { MARKETPLACE_API_KEY: 'a wrong key' }, /refused the API key/],

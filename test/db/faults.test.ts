@@ -15,6 +15,17 @@ async function database(): Promise<string> {
   return made.url;
 }
 
+/** Runs a command under a shell, which limits it. @param before the shell's commands before it */
+function limited(before: string, args: string, env: Readonly<Record<string, string>>) {
+  const script = `${before}exec "${process.execPath}" "${MAIN}" ${args}`;
+  const ended = spawnSync('sh', ['-c', script], {
+    env: { PATH: process.env['PATH'], ...env },
+    cwd: '/',
+    encoding: 'utf8',
+  });
+  return { code: ended.status, stdout: ended.stdout, stderr: ended.stderr };
+}
+
 describe('a backup', () => {
   it('of an 80-MB workbook takes time in proportion to it (once it took minutes, by its square)', async () => {
     const url = await database();
@@ -84,6 +95,17 @@ describe('doctor', () => {
 });
 
 describe('the program', () => {
+  it.each([20, 64])('that may open only %i files says how to raise the limit', (limit) => {
+    const ended = limited(`ulimit -n ${limit}; `, 'sync', { DATA_DIR: '/nowhere' });
+    expect(ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^error: .* too few files\n {2}→ raise the limit .*\n$/,
+      ) as string,
+    });
+  });
+
   it.skipIf(!isRoot)(
     'run by a user without a name says that PostgreSQL needs one (needs root)',
     async () => {

@@ -9,7 +9,7 @@ import { safeLine } from '../output/text.js';
 import { addResource } from '../resource.js';
 
 export function add(program: Command): void {
-  addResource(program, {
+  const items = addResource(program, {
     resource: ITEM,
     source: ({ db }) => db,
     about: 'Lists the items of the mirror, now or at an earlier time, or shows one.',
@@ -32,6 +32,8 @@ export function add(program: Command): void {
         'Shows one item in full: all its fields, its prices over time, its changes, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
     },
   });
+  // The name of `show` in earlier versions.
+  items.commands.find((one) => one.name() === 'show')?.alias('view');
 }
 
 /**

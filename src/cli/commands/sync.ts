@@ -99,6 +99,7 @@ async function sync(
       { onProgress },
     );
   } finally {
+    if (signal.aborted) progress.noteInterrupted();
     progress.finish();
   }
 }

@@ -7,8 +7,9 @@ import {
   CHANGE_FILTERS,
   countChanges,
   readChanges,
-  readFolds,
+  readRunFields,
   type ItemChange,
+  type RunField,
 } from './item-changes-store.js';
 
 /** A change as people see it: of an item, or one for many items of a run that share it. */
@@ -127,7 +128,8 @@ export async function readShownChanges(
   while (isFolded) {
     const others = found.filter(({ runId }) => !searched.has(runId));
     for (const { runId } of others) searched.add(runId);
-    const newFolds = await readFolds(db, others, filters, FEW_CHANGES);
+    const fields = await readRunFields(db, others, filters, FEW_CHANGES);
+    const newFolds = fields.flatMap((field) => foldOf(field) ?? []);
     if (newFolds.length === 0) break;
     for (const fold of newFolds) folds.push(fold);
     found = await readChanges(db, filters, { ...page, without: folds });
@@ -147,4 +149,18 @@ function lineOf(fold: ChangeFold): ShownChange {
   const itemName = `${count(fold.items)} of ${count(fold.of)} items`;
   const values = fold.same ?? { old: null, new: null };
   return { ...fold, ...values, fold, seq: fold.place, itemId: null, itemName, currencies: null };
+}
+
+function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold | null {
+  // The list no longer contains the items that are gone.
+  const isGone = field.field === 'state' && same.new !== 'live';
+  const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
+  const isMost = (items: number): boolean => items * 2 > all(items);
+  // Different changes of one field are one line only if most items have one: the whole catalogue changed.
+  if (isMost(items) && !isMost(same.items)) {
+    return { ...field, same: null, items, of: all(items), place };
+  }
+  if (same.items <= FEW_CHANGES) return null;
+  const { items: alike, place: last, ...values } = same;
+  return { ...field, same: values, items: alike, of: all(alike), place: last };
 }

@@ -87,11 +87,19 @@ export async function readChanges(
   const conditions = [conditionOf(CHANGE_FILTERS, filters, values)];
   if (after !== undefined) conditions.push(`seq > ${parameter(after)}`);
   if (before !== undefined) conditions.push(`seq < ${parameter(before)}`);
-  for (const { runId, class: kind, field } of without) {
-    const [run, folded, name] = [runId, kind, field].map(parameter);
-    conditions.push(
-      `NOT (run_id = ${run} AND class = ${folded}::mirror.change_class AND field = ${name})`,
-    );
+  for (const { runId, class: kind, field, same } of without) {
+    const folded = [
+      `run_id = ${parameter(runId)}`,
+      `class = ${parameter(kind)}::mirror.change_class`,
+      `field = ${parameter(field)}`,
+    ];
+    if (same !== null) {
+      folded.push(
+        `old_value IS NOT DISTINCT FROM ${parameter(jsonOf(same.old))}::jsonb`,
+        `new_value IS NOT DISTINCT FROM ${parameter(jsonOf(same.new))}::jsonb`,
+      );
+    }
+    conditions.push(`NOT (${folded.join(' AND ')})`);
   }
   const { rows } = await pool.query<ItemChange>(
     `WITH page AS (
@@ -119,6 +127,10 @@ export async function readChanges(
   return rows;
 }
 
+function jsonOf(value: FieldValue): string | null {
+  return value === null ? null : JSON.stringify(value);
+}
+
 /** How many changes match. @param most counting stops there */
 export async function countChanges(
   { pool }: Db,
@@ -134,48 +146,81 @@ export async function countChanges(
   return rows[0]?.changes ?? 0;
 }
 
+/** A field that changed in many items of a run. */
+export interface RunField {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly changedAt: Date;
+  readonly class: ChangeClass;
+  readonly field: string;
+  /** Number of items in which it changed, and the number of the last of these changes. */
+  readonly items: number;
+  readonly place: bigint;
+  /** The most common of these changes. */
+  readonly same: {
+    readonly old: FieldValue;
+    readonly new: FieldValue;
+    readonly items: number;
+    readonly place: bigint;
+  };
+  /** Number of items in the run's list; if it had no list, of items that are live now. */
+  readonly listed: number;
+}
+
 /**
  * Fields that changed in more than `least` items of a run. Counts only changes that match the filter, so that a line
  * for many changes never stands for others.
  * @param changes their runs are searched
  */
-export async function readFolds(
+export async function readRunFields(
   { pool }: Db,
   changes: readonly Pick<ItemChange, 'runId' | 'changedAt'>[],
   filters: FilterValues,
   least: number,
-): Promise<ChangeFold[]> {
+): Promise<RunField[]> {
   const runs = [...new Set(changes.map(({ runId }) => runId))];
   if (runs.length === 0) return [];
   const times = changes.map(({ changedAt }) => changedAt).sort((a, b) => Number(a) - Number(b));
   const values: unknown[] = [runs, times[0], times.at(-1), least];
-  const { rows } = await pool.query<ChangeFold>(
+  const { rows } = await pool.query<
+    Omit<RunField, 'same'> & { same: Omit<RunField['same'], 'place'> & { place: string } }
+  >(
     `WITH chosen AS MATERIALIZED (
        -- Compares hashes, since descriptions are long.
        SELECT seq, run_id, seller_id, changed_at, class, field,
-              ARRAY[jsonb_hash_extended(old_value, 0), jsonb_hash_extended(new_value, 0)] AS hashes
+              jsonb_hash_extended(old_value, 0) AS old_hash, jsonb_hash_extended(new_value, 0) AS new_hash
          FROM mirror.item_changes
         WHERE run_id = ANY($1::bigint[])
           -- All changes of a run have the same time, which is indexed.
           AND changed_at BETWEEN $2::timestamptz - interval '1 s' AND $3::timestamptz + interval '1 s'
           AND ${conditionOf(CHANGE_FILTERS, filters, values)}
+     ), wanted AS (
+       SELECT run_id, seller_id,
+              CASE WHEN r.listed > 0 THEN r.listed
+                   ELSE (SELECT count(*)::int FROM mirror.items i
+                          WHERE i.seller_id = r.seller_id AND i.state = 'live') END AS listed
+         FROM mirror.runs r WHERE run_id = ANY($1::bigint[])
      ), fields AS (
-       SELECT run_id, seller_id, class, field, count(*)::int AS items, max(seq) AS place,
-              min(changed_at) AS changed_at,
-              min(hashes) IS NOT DISTINCT FROM max(hashes) AS is_same
-         FROM chosen GROUP BY run_id, seller_id, class, field HAVING count(*) > $4)
+       SELECT c.run_id, c.seller_id, c.class, c.field, count(*)::int AS items, w.listed,
+              max(c.seq) AS place, min(c.changed_at) AS changed_at
+         FROM chosen c JOIN wanted w USING (run_id)
+        GROUP BY c.run_id, c.seller_id, c.class, c.field, w.listed
+       HAVING count(*) > $4
+     ), same AS (
+       -- max() of pairs, since sorting 200,000 of them takes seconds.
+       SELECT run_id, class, field, (max(pair))[1]::int AS items, (max(pair))[2] AS place
+         FROM (SELECT run_id, class, field, ARRAY[count(*), max(c.seq)] AS pair
+                 FROM chosen c JOIN fields f USING (run_id, class, field)
+                GROUP BY run_id, class, field, old_hash, new_hash) AS alike
+        GROUP BY run_id, class, field
+     )
      SELECT f.run_id AS "runId", f.seller_id AS "sellerId", f.changed_at AS "changedAt", f.class, f.field,
-            f.items, f.place,
-            CASE WHEN f.is_same THEN jsonb_build_object('old', v.old_value, 'new', v.new_value) END AS same,
-            -- A run of one item has no list. The list no longer has the items that are gone.
-            greatest(f.items,
-                     CASE WHEN r.listed > 0 THEN r.listed
-                          ELSE (SELECT count(*)::int FROM mirror.items i
-                                 WHERE i.seller_id = r.seller_id AND i.state = 'live') END
-                     + CASE WHEN f.field = 'state' AND v.new_value <> '"live"' THEN f.items ELSE 0 END) AS of
-       FROM fields f JOIN mirror.runs r USING (run_id) JOIN mirror.item_changes v ON v.seq = f.place
+            f.items, f.place, f.listed,
+            jsonb_build_object('old', v.old_value, 'new', v.new_value, 'items', s.items,
+                               'place', s.place::text) AS same
+       FROM fields f JOIN same s USING (run_id, class, field) JOIN mirror.item_changes v ON v.seq = s.place
       ORDER BY f.place`,
     values,
   );
-  return rows;
+  return rows.map(({ same, ...row }) => ({ ...row, same: { ...same, place: BigInt(same.place) } }));
 }

@@ -1,9 +1,12 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { userInfo } from 'node:os';
 import { processEnvironment } from '../config/index.js';
 import type { OnWait } from '../domain/budget.js';
 import { json, withColumnNames } from './output/formats.js';
 import { isQuiet, waitingText } from './output/progress.js';
 import { type Look, lookOf, safeLine, wrap } from './output/text.js';
+import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 
 /** Width and colours of stdout (for results) and of stderr (for everything else). */
@@ -72,5 +75,71 @@ export function userName(): string {
   } catch {
     // In containers, users may have no name.
     return `user ${process.getuid?.() ?? 'unknown'}`;
+  }
+}
+
+/**
+ * Writes lines to stdout, on a terminal through a pager if they don't fit the screen.
+ * @param options `pager` is false with `--no-pager`
+ */
+export async function printPaged(
+  lines: Iterable<string> | AsyncIterable<string>,
+  { pager = true }: { readonly pager?: boolean },
+): Promise<void> {
+  const command = pager && process.stdout.isTTY ? pagerCommand() : null;
+  if (command === null) {
+    await writeAll(process.stdout, lines);
+    return;
+  }
+  const source = concat(lines);
+  try {
+    let first = '';
+    // One line of the screen is for the prompt.
+    while (first.split('\n').length < (process.stdout.rows || 24)) {
+      const next = await source.next();
+      if (next.done === true) {
+        await write(first);
+        return;
+      }
+      first += next.value;
+    }
+    await throughPager(command, concat([first], source));
+  } finally {
+    await source.return();
+  }
+}
+
+async function* concat(
+  ...parts: (Iterable<string> | AsyncIterable<string>)[]
+): AsyncGenerator<string, void, undefined> {
+  for (const part of parts) yield* part;
+}
+
+/** Returns PAGER, which may have arguments, or `less`. Null if no pager is wanted or installed. */
+function pagerCommand(): string | null {
+  const { PAGER: command = 'less', TERM } = processEnvironment();
+  const [program = ''] = command.trim().split(/\s+/);
+  if (program === '' || program === 'cat' || TERM === 'dumb') return null;
+  return spawnSync('sh', ['-c', 'command -v "$0"', program]).status === 0 ? command : null;
+}
+
+/** While a pager runs, Ctrl-C is for the pager. */
+let isPaging = false;
+export const pagerHasTerminal = (): boolean => isPaging;
+
+async function throughPager(command: string, lines: AsyncIterable<string>): Promise<void> {
+  // less: quit if the text fits one screen, keep colours, don't clear the screen.
+  const env = { LESS: 'FRX', ...processEnvironment() };
+  const child = spawn(command, { shell: true, stdio: ['pipe', 'inherit', 'inherit'], env });
+  // Expected: the user may quit the pager before it has read everything.
+  child.stdin.on('error', () => undefined);
+  isPaging = true;
+  try {
+    const ended = once(child, 'close');
+    await writeAll(child.stdin, lines);
+    child.stdin.end();
+    await ended;
+  } finally {
+    isPaging = false;
   }
 }

@@ -5,7 +5,7 @@ import { silentLog, type Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../db/open.js';
-import { printNote, printProblem } from './console.js';
+import { pagerHasTerminal, printNote, printProblem } from './console.js';
 import { describeEmbedded } from '../db/embedded/index.js';
 import { reportError, usageError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
@@ -33,7 +33,8 @@ async function execute(
   work: (signal: AbortSignal) => Outcome,
   graceMs: number | null = GRACE_MS,
 ): Promise<void> {
-  const onSignal = (): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (signal === 'SIGINT' && pagerHasTerminal()) return;
     // A second signal ends the process at once. The database rolls back what was not committed.
     if (interruption.signal.aborted) exitNow();
     interruption.abort(new Error('interrupted'));

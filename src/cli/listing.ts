@@ -71,7 +71,7 @@ export function addListing<Row extends object, Source>(
       formatOption(`the ${name}`),
       ...outOption('write them to this file, in the format of its ending'),
       ...(filters.some(({ type }) => type === 'seller') ? (['seller'] as const) : []),
-      ...(['decimalComma', 'json', 'quiet', 'vertical'] as const),
+      ...(['decimalComma', 'json', 'quiet', 'vertical', 'pager'] as const),
     ],
   }).action(
     appAction('store', async (app, chosen: ListingOptions) => {

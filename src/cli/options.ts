@@ -16,6 +16,7 @@ export interface CommonOptions {
 
 export interface TableOptions {
   readonly vertical?: boolean;
+  readonly pager?: boolean;
 }
 
 /** Options that several commands share. */
@@ -30,6 +31,7 @@ const SHARED = {
   decimalComma: DECIMAL_COMMA,
   quiet: new Option('-q, --quiet', 'print only results and errors, no progress and notes'),
   vertical: new Option('--vertical', 'each field on a separate line, uncut'),
+  pager: new Option('--no-pager', 'no PAGER, also for tables longer than the terminal'),
   /** For commands that work on an audit. */
   detach: new Option('--detach', 'leave the work to `run` or `worker`').conflicts([
     'out',

@@ -3,7 +3,7 @@ import type { CsvDialect } from '../domain/csv.js';
 import { bytes as bytesText, plural } from '../domain/text.js';
 import { writeWhole } from '../listing/write-file.js';
 import type { ExportFormat } from '../reporting/export.js';
-import { printNote, shownText, stdoutLook, write } from './console.js';
+import { printNote, printPaged, shownText, stdoutLook, write } from './console.js';
 import { writtenOrFailed } from './errors.js';
 import type { TableOptions } from './options.js';
 import {
@@ -61,7 +61,7 @@ export function rowsDestination({ json, out = STDOUT, ...options }: FormatOption
   return destinationOf<Format>({ ...options, ...chosen, out }, FILE_FORMATS);
 }
 
-/** Prints rows with bounded memory, as a table, or writes them as a file. */
+/** Prints rows with bounded memory, as a table that is paged, or writes them as a file. */
 export async function printRows<Row>(
   rows: Printed<Row>,
   destination: Destination<Format>,
@@ -71,7 +71,7 @@ export async function printRows<Row>(
   const { path, format, decimalComma } = destination;
   const dialect = csvDialect({ decimalComma }, format);
   if (format === 'table' && path === null) {
-    await writeAll(process.stdout, tables(rows, options, stdoutLook()));
+    await printPaged(tables(rows, options, stdoutLook()), options);
     return;
   }
   const work = { ...rows, path, signal };

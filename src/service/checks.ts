@@ -14,6 +14,8 @@ export interface Check {
   readonly text: string;
   /** What to do; null when nothing needs to be done. */
   readonly remedy: string | null;
+  /** Shown with --verbose. */
+  readonly details?: readonly string[];
 }
 
 export function ok(text: string): Check {

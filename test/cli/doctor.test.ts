@@ -7,7 +7,6 @@ import {
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
-import { proxyOf } from '../../src/domain/proxy.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { startSmtp } from '../support/smtp-server.js';
@@ -73,31 +72,35 @@ describe('doctor asks a marketplace', () => {
     expect(await mirror().rows('SELECT FROM mirror.sellers')).toEqual([]);
   });
 
-  it('through a proxy, whose password it hides', async () => {
-    const env = { HTTP_PROXY: 'http://me:pa55word@127.0.0.1:9' };
-    const lines = await checks((await market()).url, env);
-    expect(lines).toContainEqual(matching(/^ok proxy: .*http:\/\/127\.0\.0\.1:9 \(HTTP_PROXY\)/));
+  it.each<[Environment, string | null]>([
+    [{ HTTP_PROXY: 'http://me:pa55word@127.0.0.1:9' }, 'http://127.0.0.1:9 (HTTP_PROXY)'],
+    [{ http_proxy: 'http://127.0.0.1:9', HTTP_PROXY: 'http://h:8' }, '127.0.0.1:9 (http_proxy)'],
+    [{ HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'a.example, 127.0.0.1' }, null],
+    [{ HTTPS_PROXY: 'http://127.0.0.1:9' }, null],
+  ])('through the proxy of %j, whose password it hides', async (env, proxy) => {
+    const lines = (await checks((await market()).url, env)).filter((line) =>
+      line.startsWith('ok proxy'),
+    );
+    expect(lines).toEqual(proxy === null ? [] : [expect.stringContaining(proxy)]);
     expect(lines.join()).not.toContain('pa55word');
   });
 
-  it.each<[Environment, string | null]>([
-    [{ http_proxy: 'http://127.0.0.1:9', HTTP_PROXY: 'http://h:8' }, 'http_proxy'],
-    [{ HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'a.example, 127.0.0.1' }, null],
-    [{ HTTPS_PROXY: 'http://127.0.0.1:9' }, null],
-  ])('through the proxy that %j names for plain http: %s', (env, variable) => {
-    expect(proxyOf(new URL('http://127.0.0.1/'), env)?.variable ?? null).toBe(variable);
-  });
-
-  it('and names the known differences of notation', async () => {
+  it('and counts known differences of notation in one line; --verbose lists them in words', async () => {
     const sim = await market({ quirks: { ...notationQuirks, socialLinks: 'handles' } });
     sim.faults.always('any', { kind: 'prefix', text: 'php-warnings' });
-    const { stdout } = await run(['doctor'], settings(mirror().databaseUrl, sim.url));
-    expect(stdout).toMatch(
-      /^✓ main · notation: readable, with \d+ known differences from the documentation: [^\n]*\n✓ main · limit/m,
+    const env = settings(mirror().databaseUrl, sim.url);
+    expect((await run(['doctor'], env)).stdout).toMatch(
+      /^✓ main · notation: readable, with \d+ known differences from the documentation[^\n]*\n✓ main · limit/m,
     );
-    for (const name of ['tags.comma-separated', 'envelope.items-object', 'envelope.preamble']) {
-      expect(stdout).toContain(name);
+    const { stdout } = await run(['doctor', '--verbose'], env);
+    for (const line of [
+      'tags come as one text, separated by commas',
+      'the list is an object with numbered keys instead of an array',
+      'other text, such as PHP warnings, precedes the JSON',
+    ]) {
+      expect(stdout).toContain(`\n  - ${line}\n`);
     }
+    expect(stdout).not.toMatch(/ {2}- \w+\.\w+-\w/);
   });
 
   it('and compares the server’s limit with the setting', async () => {
@@ -317,9 +320,15 @@ describe('doctor', () => {
     expect(code).toBe(0);
   });
 
-  it('fails without a seller', async () => {
-    const { code, stdout } = await run(['doctor'], { DATABASE_URL: mirror().databaseUrl });
+  it('fails without a seller, and if HEALTH_LISTEN is taken', async () => {
+    const taken = await startServer({ body: '' });
+    const listen = { HEALTH_LISTEN: `127.0.0.1:${taken.port}` };
+    const { code, stdout } = await run(['doctor'], {
+      ...listen,
+      DATABASE_URL: mirror().databaseUrl,
+    });
     expect(stdout).toMatch(/^✗ configuration: no seller to mirror\n {2}→ set MARKETPLACE_URL/m);
+    expect(stdout).toMatch(/^✗ health: 127\.0\.0\.1:\d+, .* is taken by another program\n {2}→ /m);
     expect(code).toBe(1);
   });
 

@@ -36,6 +36,17 @@ async function history(): Promise<string> {
 }
 
 describe('items', () => {
+  it('lists all with their states, or those with one state', async () => {
+    await history();
+    const stdout = await show('items');
+    expect(stdout).toMatch(/^item +name +version +state +price +extended +changed +seller\n/);
+    expect(stdout.trimEnd().split('\n')).toHaveLength(7);
+    expect(await rows('--state', 'live')).toHaveLength(5);
+    expect(await rows('--state', 'removed')).toMatchObject([{ item_id: 1002, state: 'removed' }]);
+    const newest = await rows('--sort', 'changed', '--limit', '3');
+    expect(newest.map(({ item_id }) => item_id)).toEqual([1001, 1002, 2001]);
+  });
+
   it('are written as `export` writes them, so that a file does not depend on how it was made', async () => {
     const { catalogue, sync } = await marketOf(mirror(), 2);
     const tags = ['a b', 'c,d', 'null', 'e"f', 'g\\h', '{}', 'plain', 'größer'];
@@ -52,22 +63,17 @@ describe('items', () => {
     expect(listed.toSorted()).toEqual(lines.toSorted());
   });
 
-  it('lists them with their states, also exactly as they were; before the first list is an error', async () => {
+  it('lists them exactly as they were', async () => {
     const moment = await history();
-    const stdout = await show('items');
-    expect(stdout).toMatch(/^item +name +version +state +price +extended +changed +seller\n/);
-    expect(stdout.trimEnd().split('\n')).toHaveLength(7);
-    expect(await rows('--state', 'live')).toHaveLength(5);
-    expect(await rows('--state', 'removed')).toMatchObject([{ item_id: 1002, state: 'removed' }]);
-    const newest = await rows('--sort', 'changed', '--limit', '3');
-    expect(newest.map(({ item_id }) => item_id)).toEqual([1001, 1002, 2001]);
-
     const were = await rows('--as-of', moment);
     expect(were.map(({ item_id }) => item_id)).toEqual([1001, 1002, 1003, 1004, 1005]);
     expect(were.every(({ state }) => state === 'live')).toBe(true);
     expect(were[0]?.name).not.toBe('Renamed');
     expect((await rows()).map(({ name }) => name)).toContain('Renamed');
+  });
 
+  it('before the first list are an error that says when history begins', async () => {
+    await history();
     const [first] = await mirror().rows<{ at: Date }>(
       'SELECT min(first_seen_at) AS at FROM mirror.items',
     );
@@ -76,15 +82,18 @@ describe('items', () => {
     expect(early).toMatchObject({ code: 1, stdout: '' });
     expect(early.stderr).toContain(`history of seller "main" begins at ${begin}`);
     expect(await rows('--as-of', begin)).toHaveLength(5);
-    // A seller that was added later.
-    await addSeller('second');
-    const { code, stderr, stdout: listed } = await items('--as-of', moment, '--json');
-    expect(stderr).toBe('warning: no list of seller "second" has been mirrored yet\n');
-    expect(code).toBe(0);
-    expect(JSON.parse(listed)).toHaveLength(5);
     // History that was pruned is unknown too.
     await mirror().rows(`UPDATE mirror.sellers SET history_since = now() - interval '1 second'`);
     expect((await items('--as-of', '1h')).code).toBe(1);
+  });
+
+  it('warn about a seller that was added later, and list the others', async () => {
+    const moment = await history();
+    await addSeller('second');
+    const { code, stderr, stdout } = await items('--as-of', moment, '--json');
+    expect(stderr).toBe('warning: no list of seller "second" has been mirrored yet\n');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toHaveLength(5);
   });
 });
 
@@ -248,16 +257,19 @@ describe('held removals', () => {
     );
   });
 
-  it('can be kept, which leaves the items missing, and accepted while no other run is under way', async () => {
-    const { sim, env, id } = await held();
-    const running = await startSync(sim, env);
-    const refused = await run(['sync', '--accept-removals', id], env);
-    running.process.kill('SIGKILL');
-    expect(refused.stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);
-    expect(refused.code).toBe(1);
-    sim.faults.clear();
+  it('can be kept, which leaves the items missing', async () => {
+    const { env, id } = await held();
     expect(await show('sync', '--keep-removals', id)).toContain('20 items stay missing');
     await printed(['sync', 'items'], env);
     expect(await printed(['status'], env)).toContain('20 live · 20 missing · 0 removed');
+  });
+
+  it('can’t be accepted while another run of the seller is under way', async () => {
+    const { sim, env, id } = await held();
+    const running = await startSync(sim, env);
+    const { code, stderr } = await run(['sync', '--accept-removals', id], env);
+    running.process.kill('SIGKILL');
+    expect(stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);
+    expect(code).toBe(1);
   });
 });

@@ -53,10 +53,41 @@ async function mirrored(count = 40) {
 }
 
 describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () => {
+  it('only output longer than the screen goes through PAGER', async () => {
+    const { env } = await mirrored();
+    const paged = { ...env, PAGER: 'sed s/^/paged:/' };
+    const long = await onTerminal(['items'], paged);
+    expect(long.screen).toMatch(/^paged:item /);
+    expect(long.screen.match(/^paged:10\d\d /gm)).toHaveLength(40);
+    expect(long.code).toBe(0);
+    const whole = ['items', '--limit', '5'];
+    for (const args of [
+      ['items', '--no-pager'],
+      ['items', '--json'],
+      ['items', '--format', 'csv'],
+      whole,
+    ]) {
+      expect((await onTerminal(args, paged)).screen).not.toContain('paged:');
+    }
+    expect((await run(['items'], paged)).stdout).not.toContain('paged:');
+    for (const PAGER of ['', 'cat', 'no-such-program']) {
+      expect((await onTerminal(['items'], { ...env, PAGER })).screen).toMatch(/\n1040 [^\n]*\n$/);
+    }
+  });
+
+  it('quitting the pager early ends the command with 0', async () => {
+    const { env } = await mirrored();
+    const endless =
+      'select a.name from reporting.items a, reporting.items b, reporting.items c, reporting.items d';
+    const { code, screen } = await onTerminal(['sql', endless], { ...env, PAGER: 'head -n 3' });
+    expect(screen.trimEnd().split('\n')).toHaveLength(3);
+    expect(code).toBe(0);
+  });
+
   it('rows too wide for a table are records, with --vertical uncut', async () => {
     const { env } = await mirrored(3);
     const statement = `select *, repeat(chr(97), 500) as long from reporting.items where item_id = 1001`;
-    const all = ['sql', statement];
+    const all = ['sql', statement, '--no-pager'];
     const narrow = (await onTerminal(all, env)).screen;
     expect(narrow).toMatch(/^── 1 ──\nseller_id +main\nitem_id +1001\n/);
     expect(narrow).toMatch(/\(1 row; --vertical shows long values whole\)\n$/);
@@ -74,7 +105,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     await sync();
     const commands = ['status', 'runs', 'runs show 3', 'runs show 99', 'doctor', 'sync items'];
     for (const command of [...commands, 'items']) {
-      const { screen } = await onTerminal(command.split(' '), env);
+      const { screen } = await onTerminal(command.split(' '), { ...env, PAGER: '' });
       expect(screen).not.toBe('');
       for (const line of screen.split('\n').filter((one) => width(one) > 80)) {
         // A command between backticks is never wrapped.

@@ -52,22 +52,24 @@ describe('sync', () => {
     expect((await run(['sync', 'items'], { ...env, LIST_MARKS: 'ignore' })).code).toBe(0);
   });
 
-  it('says what is waited for, as doctor and checks do, so that nobody takes it for a hang', async () => {
-    const { sim, env } = await market(3);
-    await mirror().rows(
-      `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
-       VALUES ($1, now() + interval '50 s', 'epoch', 'epoch')`,
-      [new URL(sim.url).host],
-    );
-    const list = fileWith('code\nA-CODE-1\nB-CODE-2');
-    const commands = ['sync', 'doctor', 'codes check A-CODE-1', `codes check ${list}`].map(
-      (words) => start(words.split(' '), { ...env, REQUESTS_PER_MINUTE: '60' }),
-    );
-    for (const command of commands) {
+  it.each([['sync'], ['doctor'], ['codes', 'check', 'A-CODE-1'], ['codes', 'check', 'LIST']])(
+    'says what is waited for, so that nobody takes it for a hang: %s',
+    async (...args) => {
+      const { sim, env } = await market(3);
+      await mirror().rows(
+        `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
+         VALUES ($1, now() + interval '50 s', 'epoch', 'epoch')`,
+        [new URL(sim.url).host],
+      );
+      const list = fileWith('code\nA-CODE-1\nB-CODE-2');
+      const command = start(
+        args.map((arg) => (arg === 'LIST' ? list : arg)),
+        { ...env, REQUESTS_PER_MINUTE: '60' },
+      );
       await until(() => /waiting for the request budget, \d+ s/.test(command.stderr()));
-    }
-    expect(sim.log).toEqual([]);
-  });
+      expect(sim.log).toEqual([]);
+    },
+  );
 
   it('continues with the other sellers when the reader of stdout goes away', async () => {
     const { sim } = await market();

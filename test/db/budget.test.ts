@@ -26,26 +26,29 @@ describe('the request budget of a marketplace', () => {
     expect(spentMs).toBeGreaterThan((times.length - 1) * 600 - 300);
   });
 
-  it('goes on at once after a clock was ahead during one request, whatever it recorded', async () => {
-    const { sim, env } = await marketOf(mirror(), 2);
-    await mirror().rows(
-      `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
-       VALUES ($1, now(), 'epoch', 'epoch')`,
-      [new URL(sim.url).host],
-    );
-    const paused = `paused_until = now() + interval '6 hours', paused_at = now() + interval '5 hours'`;
-    for (const [recorded, REQUESTS_PER_MINUTE] of [
-      [`next_at = now() + interval '5 hours'`, '60'],
-      [`urgent_until = now() + interval '5 hours'`, '60'],
-      [paused, '60'],
-      [paused, '0'],
-      [`paused_until = now() + interval '30 days'`, '60'],
-    ] as const) {
+  it.each([
+    ['a slot', '60', `next_at = now() + interval '5 hours'`],
+    ['a waiting run', '60', `urgent_until = now() + interval '5 hours'`],
+    ...['60', '0'].map((limit) => [
+      'a pause',
+      limit,
+      `paused_until = now() + interval '6 hours', paused_at = now() + interval '5 hours'`,
+    ]),
+    ['a pause of 30 days', '60', `paused_until = now() + interval '30 days'`],
+  ])(
+    'goes on at once after a clock was ahead during one request, which recorded %s (%s a minute)',
+    async (_what, REQUESTS_PER_MINUTE, recorded = '') => {
+      const { sim, env } = await marketOf(mirror(), 2);
+      await mirror().rows(
+        `INSERT INTO mirror.request_budgets (host, next_at, paused_until, urgent_until)
+         VALUES ($1, now(), 'epoch', 'epoch')`,
+        [new URL(sim.url).host],
+      );
       await mirror().rows(`UPDATE mirror.request_budgets SET ${recorded}`);
       const ended = await run(['sync', 'account'], { ...env, REQUESTS_PER_MINUTE });
-      expect(ended, recorded).toMatchObject({ code: 0, stderr: '' });
-    }
-  });
+      expect(ended).toMatchObject({ code: 0, stderr: '' });
+    },
+  );
 
   it.each(['60', '0'])(
     'is paused for all processes when the marketplace asks one for a pause (%s a minute)',

@@ -16,7 +16,8 @@ import {
 import { openDatabase, openUnmigrated } from '../../db/open.js';
 import { printNote, printResult } from '../console.js';
 import { usageError, writtenOrFailed } from '../errors.js';
-import { action, databaseOptions, readSettings, unlessAborted } from '../execute.js';
+import { action, databaseOptions, readSettings, unlessAborted, withApp } from '../execute.js';
+import { takeOverFeed } from './feed.js';
 import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
@@ -99,6 +100,7 @@ const NAME_A_BACKUP = 'name a file that `seller-mirror backup` wrote';
 
 interface RestoreOptions extends CommonOptions {
   readonly replace?: boolean;
+  readonly takeOverFeeds?: boolean;
   readonly check?: boolean;
 }
 
@@ -108,12 +110,13 @@ export function addRestore(program: Command): void {
     .command('restore')
     .argument('<file>', 'the backup')
     .option('--replace', 'delete what the store holds now')
-    .addOption(check.conflicts('replace'));
+    .option('--take-over-feeds', 'then make this store the owner of its feeds’ tables')
+    .addOption(check.conflicts(['replace', 'takeOverFeeds']));
   describeCommand(command, {
     about:
       'Restores a backup into an empty store or, with --replace, over the contents of one. It changes everything or nothing. No other process may use the store meanwhile.',
     notes:
-      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues checks that were running. The tables of feeds hold what was there before, so their feeds stop until `feed take-over` makes this store their owner.',
+      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues checks that were running. The tables of feeds hold what was there before, so their feeds stop until this store takes them over.',
     examples: [
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',
@@ -127,7 +130,7 @@ async function restoreFrom(
   file: string,
   options: RestoreOptions,
 ): Promise<void> {
-  const { replace = false, check = false } = options;
+  const { replace = false, check = false, takeOverFeeds = false } = options;
   await assertReadable(file);
   const open = () => createReadStream(file, { highWaterMark: 1 << 18 });
   const manifest = await readManifest(open).catch((error: unknown) => {
@@ -147,17 +150,44 @@ async function restoreFrom(
       await database.close();
     }
   }
-  // Their tables may hold what was here before.
-  const feeds = check ? [] : readSettings('store').feeds.map(({ name }) => name);
+  const feeds = check ? [] : await feedsAfter(takeOverFeeds, signal);
   await printResult(options, { file, restored: !check, ...contentsJson(manifest), feeds }, () => {
     const contents = `  ${contentsText(manifest)}\n`;
     if (check) return `✓ ${safeLine(file)} is complete\n${contents}`;
     const next = `  \`${ownCommand()} sync\` brings it up to date\n`;
-    const steps = feeds.map(
-      (name) =>
-        `  feed ${name}: its tables may hold what was here before\n    → \`${ownCommand()} feed take-over ${name}\`\n`,
+    const steps = feeds.map(({ feed, problem }) =>
+      problem === null
+        ? `  feed ${feed}: this store fills its tables\n`
+        : `  feed ${feed}: ${safeLine(problem)}\n    → \`${ownCommand()} feed take-over ${feed}\`\n`,
     );
     return `✓ restored from ${safeLine(file)}\n${contents}${next}${steps.join('')}`;
+  });
+}
+
+/** What becomes of the configured feeds. @returns for each, why it waits for a person; null if it does not */
+async function feedsAfter(
+  isTakeOver: boolean,
+  signal: AbortSignal,
+): Promise<{ readonly feed: string; readonly problem: string | null }[]> {
+  const { feeds } = readSettings('store');
+  if (feeds.length === 0) return [];
+  if (!isTakeOver) {
+    const problem = 'its tables may hold what was here before';
+    return feeds.map((feed) => ({ feed: feed.name, problem }));
+  }
+  return withApp('restore', 'store', signal, async (app) => {
+    const done: { feed: string; problem: string | null }[] = [];
+    for (const feed of feeds) {
+      const problem = await takeOverFeed(app, feed).then(
+        () => null,
+        (error: unknown) => {
+          if (!(error instanceof UserError)) throw error;
+          return `${error.message}: ${error.remedy}`;
+        },
+      );
+      done.push({ feed: feed.name, problem });
+    }
+    return done;
   });
 }
 

@@ -154,7 +154,12 @@ async function doTheJob(
   await write(listingTable(CHANGES, await CHANGES.read(app.db, filters, page)));
   await heading('Some items');
   const { url } = app.database;
-  await queryReadOnly(url, ITEMS_QUERY, (rows) => printQuery(rows, {}, app.signal), app.signal);
+  await queryReadOnly(
+    url,
+    ITEMS_QUERY,
+    (rows) => printQuery(rows, { pager: false }, app.signal),
+    app.signal,
+  );
   await heading('A list of purchase codes');
   const checked = await checkList(app, market);
   await heading('A feed into a folder');

@@ -1,4 +1,5 @@
 import { isUserError } from '../../domain/user-error.js';
+import { createServer } from 'node:http';
 import { hostname } from 'node:os';
 import { Option, type Command } from 'commander';
 import {
@@ -19,16 +20,13 @@ import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../db/embedded/index.js';
 import { shownUrl } from '../../db/errors.js';
+import { listLiveProcesses } from '../../service/processes-store.js';
+import { HEALTH, listen } from '../../service/listen.js';
 import { noteWait, print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import {
-  type Checking,
-  checkMarketplace,
-  countRequests,
-  type TimedCall,
-} from '../marketplace-checks.js';
+import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
 import { markOf, safeLine } from '../output/text.js';
 import { plural } from '../../domain/text.js';
 import { openDb, type Db } from '../../db/db.js';
@@ -37,17 +35,19 @@ import { chosenSellers, describeCommand, type CommonOptions } from '../options.j
 /** `doctor`: checks everything that a run needs. */
 export function add(program: Command): void {
   const alert = new Option('--alert', 'also send a test alert through each configured channel');
+  const verbose = new Option('--verbose', 'list the differences of notation');
   describeCommand(program.command('doctor'), {
     about:
       'Checks everything that a run needs, and says how to solve each problem. It leaves nothing behind. It makes at most three requests to each seller’s marketplace: account, list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
     more: 'Exit codes: 0 no check failed, 1 a check failed, 2 the configuration is invalid',
-    options: ['json', 'seller', alert],
+    options: ['json', 'seller', alert, verbose],
   }).action(action(doctor));
 }
 
 interface DoctorOptions extends CommonOptions {
   readonly alert?: boolean;
+  readonly verbose?: boolean;
 }
 
 /** Takes the results of checks as they come. */
@@ -57,7 +57,8 @@ async function doctor(signal: AbortSignal, options: DoctorOptions): Promise<Exit
   const checks: Check[] = [];
   const report: Report = async (found) => {
     for (const check of found) checks.push(check);
-    if (options.json !== true) await print(found.map(checkLines).join(''));
+    if (options.json !== true)
+      await print(found.map((check) => checkLines(check, options)).join(''));
   };
   let config: Config | null = null;
   try {
@@ -88,32 +89,34 @@ async function checkAll(
   const sellers = chosenSellers(config, name);
   const database = await unlessAborted(checkStore(config, signal), signal);
   const db = database.url === null ? null : openDb(database.url, APPLICATION_NAME);
-  const calls: TimedCall[] = [];
-  const accounts: Checking['accounts'] = [];
+  let requests = 0;
   try {
     await db?.clock.measure();
     await report(database.checks);
     await report(await unlessAborted(checkQueue(config), signal));
+    await report(await checkHealth(config, db));
     if (db !== null) await report(await checkNeeds(config, db, sellers));
     if (sendsAlert) await report(await checkAlerts(config, db, signal));
+    const others: OpenedAccount[] = [];
     for (const seller of sellers) {
       signal.throwIfAborted();
-      const reportOf = (check: Check): Promise<void> => report([{ ...check, seller: seller.name }]);
-      const checking = { db, accounts, onWait: noteWait(seller.name) };
       try {
-        for await (const check of checkMarketplace(config, seller, checking, calls, signal)) {
-          await reportOf(check);
-        }
+        const onWait = noteWait(seller.name);
+        const found = await checkMarketplace(config, seller, { db, others, onWait }, signal);
+        requests += found.requests;
+        if (found.account !== null) others.push(found.account);
+        await report(found.checks);
       } catch (error) {
         if (!(error instanceof MarketplaceOptionsError)) throw error;
-        await reportOf(failed(`host: ${error.message}`, 'correct the setting'));
+        const check = failed(`host: ${error.message}`, 'correct the setting');
+        await report([{ ...check, seller: seller.name }]);
       }
     }
   } finally {
     await db?.close();
     await database.close();
   }
-  return countRequests(calls);
+  return requests;
 }
 
 /** Of this command, in the list of database sessions. */
@@ -183,6 +186,28 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   }
 }
 
+/** Checks that `run` can listen on HEALTH_LISTEN. Without that setting, `run` takes any free port. */
+async function checkHealth({ health }: Config, db: Db | null): Promise<Check[]> {
+  if (health === null || !health.chosen) return [];
+  const server = createServer();
+  try {
+    await listen(server, health, HEALTH, silentLog);
+    server.close();
+    return [ok('health: HEALTH_LISTEN is free')];
+  } catch (error) {
+    if (!isUserError(error, 'LISTEN')) throw error;
+    const processes = db === null ? [] : await listLiveProcesses(db);
+    const own = processes.find(
+      (one) =>
+        one.host === hostname() &&
+        one.roles.some((role) => role === 'worker' || role === 'scheduler'),
+    );
+    return own === undefined
+      ? [failed(`health: ${error.message}`, error.remedy)]
+      : [ok(`health: HEALTH_LISTEN is in use, by process ${own.pid} of this program`)];
+  }
+}
+
 /** Warns of what needs a person according to the store. */
 async function checkNeeds(
   config: Config,
@@ -240,11 +265,15 @@ async function checkAlerts(config: Config, db: Db | null, signal: AbortSignal): 
 
 const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
 
-function checkLines({ seller, result, text, remedy }: Check): string {
+function checkLines(
+  { seller, result, text, remedy, details = [] }: Check,
+  { verbose = false }: DoctorOptions,
+): string {
   const look = stdoutLook();
   const about = seller === null ? '' : `${safeLine(seller)} · `;
   const head = `${markOf(TONES[result], look)} ${about}${safeLine(text)}\n`;
-  return remedy === null ? head : `${head}  → ${safeLine(remedy)}\n`;
+  const more = verbose ? details.map((line) => `  - ${safeLine(line)}\n`).join('') : '';
+  return remedy === null ? head + more : `${head}${more}  → ${safeLine(remedy)}\n`;
 }
 
 function summary(checks: readonly Check[]): string {

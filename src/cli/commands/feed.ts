@@ -162,14 +162,18 @@ async function unknownSellers({ config }: App, { sellers }: FeedConfig, delivery
   return `there is no seller ${missing.join(', ')}: known are ${[...known].join(', ') || 'none'}`;
 }
 
-/** Makes this store the owner of a feed's tables. */
 async function takeOver(app: App, name: string, options: CommonOptions): Promise<void> {
   const feed = feedNamed(app, name);
-  const { db, signal } = app;
-  const views = await withDelivery(db, feed, { signal, isFull: true }, (delivery) =>
-    delivery.takeOver(),
-  );
+  const views = await takeOverFeed(app, feed);
   await printResult(options, { feed: name, views }, () => takeOverText(feed, views));
+}
+
+/** Makes this store the owner of a feed's tables. @throws {UserError} */
+export function takeOverFeed(
+  { db, signal }: Pick<App, 'db' | 'signal'>,
+  feed: FeedConfig,
+): ReturnType<Delivery['takeOver']> {
+  return withDelivery(db, feed, { signal, isFull: true }, (delivery) => delivery.takeOver());
 }
 
 /** What a take-over did, for a person. */

@@ -31,6 +31,7 @@ export function add(program: Command): void {
       'decimalComma',
       'quiet',
       'vertical',
+      'pager',
     ],
   }).action(action(sql));
 }

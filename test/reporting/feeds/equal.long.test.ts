@@ -208,8 +208,8 @@ class Course {
         await world.printed('backup', file);
         await this.night({ seller: 'ada', removed: [], text: 'lost' });
         await world.deliverQuietly(places[to]?.name);
-        await world.printed('restore', file, '--replace');
-        return takeOver(world);
+        await world.printed('restore', file, '--replace', '--take-over-feeds');
+        return;
       }
       case 'go back': {
         const earlier = await world.copy();

@@ -160,14 +160,15 @@ describe('feeds of a service', () => {
 });
 
 describe('restore', () => {
-  it('leaves the tables of feeds to their owner, until somebody takes them over', async () => {
+  it('leaves the tables of feeds to their owner, and takes them over only when told to', async () => {
     await world.printed('feed', 'run');
     const file = join(world.folder, 'backup.tar.gz');
     await world.printed('backup', file);
     const restored = await world.printed('restore', file, '--replace');
     expect(restored).toMatch(/feed lake: .*\n.*feed take-over lake/);
     expect((await world.deliver()).problem).toContain('another store');
-    await world.printed('feed', 'take-over', 'lake');
+    const taken = await world.printed('restore', file, '--replace', '--take-over-feeds');
+    expect(taken).toContain('feed lake: this store fills its tables');
     expect((await world.deliver()).problem).toBeNull();
   });
 });

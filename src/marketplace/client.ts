@@ -68,14 +68,16 @@ export function createMarketplace(
   const redactor = new Redactor([key]);
   const {
     maxListBytes = DEFAULT_LIST_BYTES,
-    idleTimeoutMs = DEFAULT_IDLE_TIMEOUT_MS,
+    headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
+    bodyTimeoutMs: silenceMs = DEFAULT_IDLE_TIMEOUT_MS,
     replyTimeoutMs = DEFAULT_REPLY_TIMEOUT_MS,
     listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS,
   } = options;
   const sender = new RequestSender({
     baseUrl,
     allowPlainHttp,
-    idleMs: idleTimeoutMs,
+    headersMs,
+    silenceMs,
     build: requestBuilder(key, carriage),
     budget,
     redactor,

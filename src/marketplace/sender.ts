@@ -41,8 +41,9 @@ export interface Answer extends Head {
 interface SenderOptions {
   readonly baseUrl: URL;
   readonly allowPlainHttp: boolean;
-  /** Longest silence, until the last header and between two chunks of the body, milliseconds. */
-  readonly idleMs: number;
+  /** From the request to the last header, and between two chunks of the body, milliseconds. */
+  readonly headersMs: number;
+  readonly silenceMs: number;
   readonly build: BuildRequest;
   readonly budget: Budget;
   readonly redactor: Redactor;
@@ -163,7 +164,7 @@ export class RequestSender {
     place: { isMine: boolean },
     { onHead }: Watcher,
   ): Promise<Failure | (Head & { readonly body: Buffer | null })> {
-    const { budget, now, redactor, idleMs } = this.#options;
+    const { budget, now, redactor, headersMs, silenceMs } = this.#options;
     const { signal } = call;
     signal.throwIfAborted();
     const totalMs = Math.max(0, call.deadline.at - performance.now());
@@ -179,8 +180,8 @@ export class RequestSender {
         headers,
         body,
         signal,
-        headersTimeout: Math.min(idleMs, totalMs),
-        bodyTimeout: idleMs,
+        headersTimeout: Math.min(headersMs, totalMs),
+        bodyTimeout: silenceMs,
         highWaterMark: EARLY_BYTES,
       });
       const tookMs = performance.now() - sentAt;

@@ -36,8 +36,10 @@ export interface MarketplaceOptions {
    * Default `check`.
    */
   readonly listMarks?: 'check' | 'ignore';
-  /** Longest silence: until the response headers, and between two chunks; milliseconds, default 60,000. All timeouts: at most 24 days. */
-  readonly idleTimeoutMs?: number;
+  /** Longest wait from a request to its response headers, milliseconds; default 60,000. All timeouts: at most 24 days. */
+  readonly headersTimeoutMs?: number;
+  /** Longest gap between two chunks of a body, milliseconds; default 60,000. */
+  readonly bodyTimeoutMs?: number;
   /** Longest time for a whole reply, milliseconds; default 300,000. */
   readonly replyTimeoutMs?: number;
   /** Longest time for a list, its further attempts included, milliseconds; default 15 minutes. */

@@ -41,8 +41,11 @@ export type Fault =
     }
   | {
       readonly kind: 'redirect';
-      /** An origin keeps path and query, and so the key. */
-      readonly to: 'home' | 'trailing-slash' | { readonly origin: string };
+      readonly to: 'home' | 'trailing-slash' | 'https' | 'origin';
+      /** Target of `origin`. The redirect keeps path and query, and so the key. */
+      readonly origin?: string;
+      /** Port of `https`. */
+      readonly port?: number;
       readonly status?: 301 | 302 | 303 | 307 | 308;
     }
   | { readonly kind: 'key-refused' }
@@ -163,12 +166,19 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
 }
 
 function locationOf(
-  { to }: Extract<Fault, { kind: 'redirect' }>,
+  { to, origin = '', port = 443 }: Extract<Fault, { kind: 'redirect' }>,
   { host, target }: FaultContext,
 ): string {
-  if (to === 'home') return `http://${host}/`;
-  if (to === 'trailing-slash') return `http://${host}${target.replace(/(?=\?|$)/, '/')}`;
-  return to.origin + target;
+  switch (to) {
+    case 'home':
+      return `http://${host}/`;
+    case 'trailing-slash':
+      return `http://${host}${target.replace(/(?=\?|$)/, '/')}`;
+    case 'https':
+      return `https://${host.replace(/:\d+$/, '')}:${port}${target}`;
+    case 'origin':
+      return origin + target;
+  }
 }
 
 function retryHeaders({ retryAfter, form }: RetryAfter, now: number): Record<string, string> {

@@ -149,6 +149,11 @@ describe('an error envelope', () => {
     expect(outcome(replyTo(operation, status, body))).toBe(expected);
   });
 
+  it('comes with a hint if the server did not find the key in the request', () => {
+    const reply = replyTo('validate', 400, error('The api key field is required.'));
+    expect(reply).toMatchObject({ message: like(/did not find the key/) });
+  });
+
   it('has its message redacted, shortened and stripped of control characters', () => {
     const msg = `a\u0000b\u001b[31m\u202e ${KEY} ${'x'.repeat(5_000)}`;
     const reply = replyTo('item', 404, error(msg));
@@ -222,10 +227,8 @@ describe('a response without an answer', () => {
     expect(replyTo('item', 429, '')).toMatchObject({ retryAt: null });
   });
 
-  it('hints at a redirect after HTTP 405 to a POST, and at parameters if the key was not found', () => {
+  it('hints at a redirect after HTTP 405 to a POST', () => {
     expect(replyTo('validate', 405, {})).toMatchObject({ detail: like(/redirect/) });
-    const reply = replyTo('validate', 400, error('The api key field is required.'));
-    expect(reply).toMatchObject({ message: like(/did not find the key/) });
   });
 
   it('never shows the trace of a debug response', () => {
@@ -243,15 +246,18 @@ describe('a response without an answer', () => {
     }
   });
 
+  it('shows a web page as text, not as markup', () => {
+    const page = '<html><style>p{}</style><script>alert(1)</script><p>Site  is <b>closed</b></p>';
+    const reply = replyTo('item', 200, page) as { detail: string };
+    expect(reply.detail).toContain('Site is closed');
+    expect(reply.detail).not.toMatch(/[<>]|alert|p\{/);
+  });
+
   it('shows a short, clean excerpt without the key', () => {
     const reply = replyTo('item', 200, `oops \u0007\u202e api_key=${KEY} ${'é'.repeat(9_999)}`);
     const { excerpt } = reply as { excerpt: string };
     expect(excerpt).toMatch(/^oops api_key=\[secret\] é+…$/);
     expect(excerpt.length).toBeLessThanOrEqual(300);
-    const page = '<html><style>p{}</style><script>alert(1)</script><p>Site  is <b>closed</b></p>';
-    const { detail } = replyTo('item', 200, page) as { detail: string };
-    expect(detail).toMatch(/Site is closed$/);
-    expect(detail).not.toMatch(/[<>]|alert|p\{/);
   });
 });
 

@@ -122,7 +122,7 @@ describe('a broken list', () => {
   ])('fails with the right reason: %s', async (_, answer: Answer, expected) => {
     // Long for all other cases: a busy machine stalls by itself.
     const isStall = 'reason' in expected && expected.reason === 'timeout';
-    const reply = await open(answer, { idleTimeoutMs: isStall ? 50 : 30_000 });
+    const reply = await open(answer, { bodyTimeoutMs: isStall ? 50 : 30_000 });
     expect(reply).toMatchObject(expected);
   });
 

@@ -101,8 +101,7 @@ const date = 'Sat, 21 Nov 2026 02:00:00 GMT';
 
 describe('serverFacts', () => {
   it('reads address, clock and rate limit', () => {
-    // A proxy repeats a header.
-    const headers = { date, 'x-ratelimit-limit': '60, 1000', 'x-ratelimit-remaining': '0' };
+    const headers = { date, 'x-ratelimit-limit': '60', 'x-ratelimit-remaining': '0' };
     expect(serverFacts(origin, headers)).toEqual({
       origin,
       date: Date.UTC(2026, 10, 21, 2),
@@ -116,5 +115,10 @@ describe('serverFacts', () => {
     const headers = { date: '', 'x-ratelimit-limit': 'many', 'x-ratelimit-remaining': '-1' };
     expect(serverFacts(origin, headers)).toEqual(none);
     expect(serverFacts(origin, {})).toEqual(none);
+  });
+
+  it('takes the first value of a header that a proxy repeats', () => {
+    const headers = { 'x-ratelimit-limit': '60, 1000' };
+    expect(serverFacts(origin, headers).limit).toBe(60);
   });
 });

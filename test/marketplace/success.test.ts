@@ -94,6 +94,12 @@ describe('a purchase proves nothing', () => {
       );
     }
   });
+
+  it('inside another answer that is damaged', () => {
+    const inner = JSON.stringify({ status: 'success', ...WHOLE });
+    const body = Buffer.from(`{"status":"error","msg":"Invalid purchase code","cached":${inner}`);
+    expect(judge(validationEndpoint(CODE), 200, body, redactor).kind).not.toBe('answered');
+  });
 });
 
 describe('a decisive name that stands twice in one object makes an answer unreadable', () => {

@@ -190,7 +190,7 @@ describe('incomplete responses', () => {
 });
 
 it('a timeout ends a request whose headers or body do not come, stop half-way, or trickle in forever', async () => {
-  const idle = { idleTimeoutMs: 50 };
+  const [headers, body] = [{ headersTimeoutMs: 50 }, { bodyTimeoutMs: 50 }];
   const drip: Answer = {
     raw: (socket) => {
       socket.write(head('transfer-encoding: chunked'));
@@ -199,10 +199,10 @@ it('a timeout ends a request whose headers or body do not come, stop half-way, o
     },
   };
   const cases: readonly (readonly [Answer, Partial<MarketplaceOptions>])[] = [
-    [raw('', 'stall'), idle],
-    [raw('HTTP/1.1 200 OK\r\nx', 'stall'), idle],
-    [raw(head('content-length: 9'), 'stall'), idle],
-    [raw(`${head('content-length: 9')}{"a`, 'stall'), idle],
+    [raw('', 'stall'), headers],
+    [raw('HTTP/1.1 200 OK\r\nx', 'stall'), headers],
+    [raw(head('content-length: 9'), 'stall'), body],
+    [raw(`${head('content-length: 9')}{"a`, 'stall'), body],
     [drip, { replyTimeoutMs: 200 }],
   ];
   await Promise.all(

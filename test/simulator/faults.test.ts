@@ -54,13 +54,14 @@ test.each<[Fault, status: number, headers: Record<string, string>, body: RegExp]
 });
 
 test.each<[Fault, number, string]>([
+  [{ kind: 'redirect', to: 'https', port: 8443 }, 302, 'https://shop.example:8443/api/items/all?'],
   [
     { kind: 'redirect', to: 'trailing-slash', status: 308 },
     308,
     'http://shop.example/api/items/all/?',
   ],
   [
-    { kind: 'redirect', to: { origin: 'https://evil.example' }, status: 301 },
+    { kind: 'redirect', to: 'origin', origin: 'https://evil.example', status: 301 },
     301,
     'https://evil.example/api/items/all?',
   ],

@@ -35,8 +35,8 @@ function singleFaults(elsewhere: string): readonly Fault[] {
     { kind: 'redirect', to: 'trailing-slash' },
     { kind: 'redirect', to: 'trailing-slash', status: 308 },
     { kind: 'redirect', to: 'home' },
-    { kind: 'redirect', to: { origin: elsewhere }, status: 307 },
-    { kind: 'redirect', to: { origin: 'https://127.0.0.1:9' } },
+    { kind: 'redirect', to: 'origin', origin: elsewhere, status: 307 },
+    { kind: 'redirect', to: 'https', port: 9 },
     ...each('EN', 'de').map((language) => ({ kind: 'translated', language }) as const),
     ...each('bom', 'whitespace', 'php-warnings').map((text) => ({ kind: 'prefix', text }) as const),
     ...each('destroy', 'clean', 'short').map(

@@ -3,22 +3,27 @@ import type { Json } from '../domain/item.js';
 import { hasFacts } from './endpoints.js';
 import type { HeaderMap } from './rate-limit.js';
 
-/*
- * Names are compared without letter case and without `_`, `-` and blanks.
- */
+/** Names are compared without letter case and without `_`, `-` and blanks. */
+const words = (text: string): ReadonlySet<string> => new Set(text.split(' '));
 
 /** Objects beside a list that describe it. They may be nested. */
-const ENVELOPE = /^(?:meta(?:data)?|links|paginat(?:ion|or)|pag(?:e|er|ing)(?:info)?)$/;
+const ENVELOPES = words('meta metadata links pagination paging paginator pager page pageinfo');
 /** A number above 1: the list is one of so many pages. */
-const PAGES = /^(?:(?:last|max|total|num|numberof)pages?|pages|pagecount)$/;
+const PAGES = words('lastpage totalpages pagecount pages numpages numberofpages maxpage');
 /** Anything: where the list goes on. */
-const NEXT = /^next(?:page)?(?:url|link|href|cursor|token|offset)?$/;
+const NEXT = words(
+  'next nextpage nexturl nextlink nextpageurl nextpagelink nexthref nextcursor nexttoken nextpagetoken nextoffset',
+);
 /** True: the list goes on. */
-const MORE = /^(?:more|has(?:more|next)(?:pages?|items)?|(?:is)?(?:truncated|partial)|incomplete)$/;
+const MORE = words(
+  'more hasmore hasmorepages hasmoreitems hasnext hasnextpage moreitems truncated istruncated partial ispartial incomplete',
+);
 /** False: the list goes on. */
-const LAST = /^(?:last|islast(?:page)?|(?:is)?complete)$/;
+const LAST = words('last islast islastpage complete iscomplete');
 /** A number above that of the records. */
-const TOTAL = /^(?:total(?:count|items|results|elements|records)?|itemcount)$/;
+const TOTAL = words(
+  'total totalcount totalitems totalresults totalelements totalrecords itemstotal itemcount',
+);
 
 const MAX_LEVELS = 4;
 
@@ -49,7 +54,7 @@ function markIn(object: JsonObject, count: number, levels: number): string | nul
   for (const [name, value] of Object.entries(object)) {
     const word = name.toLowerCase().replace(/[_\-\s]/g, '');
     if (isMark(word, value, count)) return shown(name, value);
-    if (levels === 0 || !ENVELOPE.test(word)) continue;
+    if (levels === 0 || !ENVELOPES.has(word)) continue;
     const parts = Array.isArray(value) ? value : [value];
     for (const part of parts) {
       if (!isObject(part)) continue;
@@ -61,12 +66,12 @@ function markIn(object: JsonObject, count: number, levels: number): string | nul
 }
 
 function isMark(word: string, value: Json, count: number): boolean {
-  if (NEXT.test(word)) return hasFacts(value);
-  if (MORE.test(word)) return isTrue(value);
-  if (LAST.test(word)) return value === false;
+  if (NEXT.has(word)) return hasFacts(value);
+  if (MORE.has(word)) return isTrue(value);
+  if (LAST.has(word)) return value === false;
   const number = wholeNumber(value);
   if (number === null) return false;
-  return (PAGES.test(word) && number > 1) || (TOTAL.test(word) && number > count);
+  return (PAGES.has(word) && number > 1) || (TOTAL.has(word) && number > count);
 }
 
 /** An element of a list of links, such as `{ "rel": "next", "href": "…" }`. */

@@ -26,6 +26,12 @@ const PLAIN_HTTP_CODES = new Set([
   'ERR_SSL_PACKET_LENGTH_TOO_LONG',
 ]);
 
+/** What undici says of a head that is not HTTP: its parser's fixed texts, and the bytes that it stopped at. */
+interface ParserError {
+  readonly message: string;
+  readonly data?: string;
+}
+
 /**
  * The failure behind an error of undici or Node. Uses its code and fixed texts only: its message may contain
  * the key.
@@ -49,6 +55,7 @@ export function describeError(
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
     return failed('timeout', 'the marketplace stopped responding');
   }
+  if (code.endsWith('NO_APPLICATION_PROTOCOL')) return failed('malformed', onlyHttp2(host));
   const proxy = proxyStatus(error);
   if (proxy !== null) {
     const detail = `the proxy of HTTPS_PROXY or HTTP_PROXY refused to connect to ${host} (HTTP ${proxy})`;
@@ -57,21 +64,33 @@ export function describeError(
   if (PLAIN_HTTP_CODES.has(code)) {
     return failed('plain-http', `${host} is set to https, but this port speaks plain http`);
   }
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const remedy = 'raise the limit of open files (ulimit -n)';
+    return failed('network', `can’t open a connection to ${host} (${code}): ${remedy}`);
+  }
   if (httpStatus !== null) {
     return failed('cut-off', `the answer from ${host} ended early or is damaged (${code})`);
   }
+  if (isHttp2(error)) return failed('malformed', onlyHttp2(host));
   const malformation = malformationOf(error, code, mask);
   if (malformation !== null) {
     return failed('malformed', `${host} answered, but not in valid HTTP: ${malformation}`);
   }
-  // Undici adds the socket once there was a connection.
-  const isOpened = 'socket' in (error as object);
-  return failed(
-    'network',
-    isOpened
-      ? `${host} closed the connection before its answer was complete (${code})`
-      : `${host} can’t be reached (${code})`,
-  );
+  const received = receivedBytes(error);
+  if (received === null) return failed('network', `${host} can’t be reached (${code})`);
+  const when = received === 0 ? 'without an answer' : 'in the middle of the headers';
+  return failed('network', `${host} closed the connection ${when} (${code})`);
+}
+
+function onlyHttp2(host: string): string {
+  return `${host} speaks only HTTP/2; this program needs HTTP/1.1, which its operator can switch on`;
+}
+
+/** True for the first frame of HTTP/2, SETTINGS, in place of a head. */
+function isHttp2(error: unknown): boolean {
+  const { name, data = '' } = error as ParserError & { readonly name?: string };
+  const SETTINGS = 4;
+  return name === 'HTTPParserError' && data.startsWith('\0') && data.charCodeAt(3) === SETTINGS;
 }
 
 /** The status with which a proxy refused a tunnel, by undici's fixed text; null if it did not. */
@@ -88,15 +107,22 @@ function malformationOf(
 ): string | null {
   if (!(error instanceof Error)) return null;
   if (error.name === 'HTTPParserError') {
-    // Undici's parser has fixed texts, and the bytes that it stopped at.
-    const { message, data = '' } = error as Error & { readonly data?: string };
+    const { message, data = '' } = error as ParserError;
     const [, reason = 'it is not HTTP/1.1'] = /\((.*)\)$/.exec(message) ?? [];
     // Within headers, the text may begin in the middle of the key, which could not be masked then.
     return reason.startsWith('Expected HTTP/') ? `it begins with "${mask(data)}"` : reason;
   }
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return 'its headers are too large';
-  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'its Content-Length is wrong';
-  return code === 'UND_ERR_SOCKET' && error.message.startsWith('bad ')
-    ? 'it answered with an HTTP status below 200 that was not requested'
-    : null;
+  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH')
+    return 'its Content-Length is not the length of its body';
+  if (code === 'UND_ERR_SOCKET' && error.message.startsWith('bad ')) {
+    return 'it answered with an HTTP status below 200 that was not requested';
+  }
+  return null;
+}
+
+/** Bytes received on the connection before it was closed; null if there was none. */
+function receivedBytes(error: unknown): number | null {
+  const { socket } = error as { readonly socket?: { readonly bytesRead?: number } | null };
+  return socket?.bytesRead ?? null;
 }

@@ -110,7 +110,7 @@ describe('splitting a list into records', () => {
     expect(found.map(({ idHint }) => idHint)).toEqual([5, null, null, 9, null, null]);
   });
 
-  it.each(['{"a":tru,"id":2}', 'nonsense'])(
+  it.each(['{"a":tru,"id":2}', '{"a" 1 2 "id" 2}', 'nonsense', '{"a":"\u0001\\x"}'])(
     'continues after a record with invalid JSON: %s',
     (record) => {
       const { texts, problem } = scan(`{"items":[{"id":1},${record},{"id":3}]}`);
@@ -121,10 +121,14 @@ describe('splitting a list into records', () => {
 
   it.each([
     ['{"items":[1,]}', 'an extra comma'],
+    ['{"items":[,1]}', 'a leading comma'],
     ['{"items":[1 2]}', 'a missing comma'],
     ['{"items":[1}', 'the wrong bracket'],
+    ['{"items":{"0":1]}', 'the wrong bracket for an object'],
+    ['{"items":[1],}', 'a comma before the end'],
     ['{"items" [1]}', 'no colon'],
     ['{"items":[1]]', 'a bracket for a brace'],
+    ['{"items":[1],"items":[2]}', 'two lists'],
     ['{"items":[1],"data":{"items":[2]}}', 'two lists in two places'],
     ['{"items":{"name":1}}', 'an object that is not a list'],
     ['{"items":{"0":1,"total":1}}', 'an object that is only partly a list'],

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
-import { Secret } from '../../src/domain/secret.js';
+import { MASK, Secret } from '../../src/domain/secret.js';
 import { excerpt } from '../../src/marketplace/envelope.js';
 import { judge } from '../../src/marketplace/judge.js';
 import {
@@ -17,6 +17,10 @@ import { ACCOUNT, client, PURCHASE, texts, wireItem } from './support.js';
 
 const redactorOf = (key: string): Redactor => new Redactor([new Secret(key)]);
 
+/** Keys of any characters, except parts of the mask itself. */
+const anyKey = fc
+  .string({ unit: 'grapheme', minLength: 4, maxLength: 40 })
+  .filter((key) => key.trim().length >= 4 && !holds(MASK, key.trim()));
 /** Realistic keys, which appear nowhere by chance. */
 const realKey = fc.oneof(
   fc.uuid(),
@@ -76,7 +80,7 @@ describe('a key that the server echoes', () => {
           expect(holds(shown, key)).toBe(false);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 400 },
     );
   });
 
@@ -96,7 +100,20 @@ describe('a key that the server echoes', () => {
         for (const record of records) expect(redactorOf(key).text(record)).toBe(record);
         await marketplace.close();
       }),
-      { numRuns: 10 },
+      { numRuns: 25 },
+    );
+  });
+
+  it('is masked in strings and names at any depth of JSON, and nothing else changes', () => {
+    fc.assert(
+      fc.property(anyKey, fc.jsonValue(), (key, other) => {
+        const shown = key.trim();
+        const json = { a: [{ [`x${shown}`]: `see ${shown}!` }], other } as Json;
+        const masked = redactorOf(key).json(json) as { a: Json };
+        expect(JSON.stringify(masked.a)).toBe('[{"x[secret]":"see [secret]!"}]');
+        const clean = { b: 'nothing here', c: [1, null, { d: true }], other } as Json;
+        expect(redactorOf('a-key-that-is-nowhere').json(clean)).toBe(clean);
+      }),
     );
   });
 

@@ -173,9 +173,11 @@ describe('incomplete responses', () => {
     expect(await ask(answer)).toMatchObject(failed(reason));
   });
 
-  it('say that the host closed the connection', async () => {
-    const detail = like(/closed the connection before its answer was complete/);
-    expect(await ask(raw('HTTP/1.1 200 OK\r\ncontent-le'))).toMatchObject({ detail });
+  it.each([
+    ['', /closed the connection without an answer/],
+    ['HTTP/1.1 200 OK\r\ncontent-le', /closed the connection in the middle of the headers/],
+  ])('say how far they got: %j', async (bytes, detail) => {
+    expect(await ask(raw(bytes))).toMatchObject({ detail: like(detail) });
   });
 
   it('name the host if it can’t be reached', async () => {
@@ -189,29 +191,32 @@ describe('incomplete responses', () => {
   });
 });
 
-it('a timeout ends a request whose headers or body do not come, stop half-way, or trickle in forever', async () => {
+describe('a timeout', () => {
   const [headers, body] = [{ headersTimeoutMs: 50 }, { bodyTimeoutMs: 50 }];
-  const drip: Answer = {
-    raw: (socket) => {
-      socket.write(head('transfer-encoding: chunked'));
-      const timer = setInterval(() => socket.write('1\r\n \r\n'), 10);
-      socket.on('close', () => clearInterval(timer));
-    },
-  };
-  const cases: readonly (readonly [Answer, Partial<MarketplaceOptions>])[] = [
-    [raw('', 'stall'), headers],
-    [raw('HTTP/1.1 200 OK\r\nx', 'stall'), headers],
-    [raw(head('content-length: 9'), 'stall'), body],
-    [raw(`${head('content-length: 9')}{"a`, 'stall'), body],
-    [drip, { replyTimeoutMs: 200 }],
-  ];
-  await Promise.all(
-    cases.map(async ([answer, options]) => {
-      const server = await startServer(answer);
-      expect(await client(server.url, options).account()).toMatchObject(failed('timeout'));
-      await vi.waitFor(() => expect(server.connections()).toBe(0));
-    }),
-  );
+
+  it.each([
+    ['no headers arrive', raw('', 'stall'), headers],
+    ['the headers stop half-way', raw('HTTP/1.1 200 OK\r\nx', 'stall'), headers],
+    ['the body never begins', raw(head('content-length: 9'), 'stall'), body],
+    ['the body stops half-way', raw(`${head('content-length: 9')}{"a`, 'stall'), body],
+  ])('ends the request if %s', async (_, answer, options) => {
+    const server = await startServer(answer);
+    expect(await client(server.url, options).account()).toMatchObject(failed('timeout'));
+    await vi.waitFor(() => expect(server.connections()).toBe(0));
+  });
+
+  it('ends the request if the body trickles in forever', async () => {
+    const server = await startServer({
+      raw: (socket) => {
+        socket.write(head('transfer-encoding: chunked'));
+        const drip = setInterval(() => socket.write('1\r\n \r\n'), 10);
+        socket.on('close', () => clearInterval(drip));
+      },
+    });
+    const reply = await client(server.url, { replyTimeoutMs: 200 }).account();
+    expect(reply).toMatchObject(failed('timeout'));
+    await vi.waitFor(() => expect(server.connections()).toBe(0));
+  });
 });
 
 describe('an abort', () => {

@@ -28,11 +28,14 @@ export type Fault =
       readonly echo?: boolean;
     }
   | ({ readonly kind: 'maintenance'; readonly body?: 'json' | 'html' } & RetryAfter)
+  | { readonly kind: 'maintenance-redirect' }
   /** The API is switched off, or the site is in demo mode: 404 without the envelope. */
   | { readonly kind: 'switched-off'; readonly body: 'json' | 'html' }
   | { readonly kind: 'challenge'; readonly status?: 403 | 429 | 503 }
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'empty'; readonly status?: number }
+  /** Valid JSON that is not an envelope. */
+  | { readonly kind: 'wrong-type'; readonly json: 'array' | 'string' | 'null' | 'number' }
   | {
       readonly kind: 'reply';
       readonly status: number;
@@ -125,6 +128,8 @@ interface FaultContext {
   readonly random: string | null;
 }
 
+const WRONG_TYPES = { array: '[]', string: '"success"', null: 'null', number: '42' } as const;
+
 /** The answer that replaces the usual one; null if the fault only changes how that is sent. */
 export function faultAnswer(fault: Fault, context: FaultContext): Answer | null {
   const { host, target, input, random, now } = context;
@@ -143,6 +148,8 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
       const headers = retryHeaders(fault, now);
       return frameworkError(503, 'Service Unavailable', fault.body === 'json', headers);
     }
+    case 'maintenance-redirect':
+      return redirectAnswer(302, `http://${host}/maintenance`);
     case 'parameter-refused':
       return random === null ? null : frameworkError(fault.status, 'Bad parameters.', true);
     case 'switched-off':
@@ -156,6 +163,8 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
       return htmlAnswer(fault.status ?? 200, 'Welcome');
     case 'empty':
       return jsonAnswer(fault.status ?? 200, '');
+    case 'wrong-type':
+      return jsonAnswer(200, WRONG_TYPES[fault.json]);
     case 'reply':
       return textAnswer(fault.status, fault.body, fault.headers);
     case 'redirect':

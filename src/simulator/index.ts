@@ -37,7 +37,7 @@ export interface SimulatorOptions {
   readonly language?: Language;
   /** `auto`: br or gzip if the client accepts it. Default `none`. */
   readonly compression?: 'auto' | 'none';
-  /** Renders each list once, and keeps it in memory. Has no effect with an unstable order. */
+  /** Renders each list once to a temporary file and sends it from there. Has no effect with an unstable order. */
   readonly prerender?: boolean;
   /** Called for each request when its answer has ended or was cut off. */
   readonly onAnswered?: (entry: LogEntry) => void;
@@ -155,11 +155,12 @@ export class Simulator {
     return this;
   }
 
-  /** Closes all connections. May be called twice. */
+  /** Closes all connections and deletes temporary files. May be called twice. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;
+    await this.#prerendered?.close();
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -226,7 +227,7 @@ export class Simulator {
     const answer =
       this.#answerFault(request, faults, parameters, random) ??
       this.#checkRequest(request, route.method, wantsJson) ??
-      answerOperation({
+      (await answerOperation({
         operation: route.operation,
         parameters,
         seller: faults.some(({ kind }) => kind === 'key-refused') ? null : owner,
@@ -234,7 +235,7 @@ export class Simulator {
         language: faults.find((fault) => fault.kind === 'translated')?.language ?? this.language,
         serial,
         prerendered: this.#prerendered,
-      });
+      }));
     const headers = { ...limit.headers, ...answer.headers };
     return { answer: { ...answer, headers }, faults };
   }

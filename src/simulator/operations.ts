@@ -1,4 +1,8 @@
+import { createReadStream, mkdtempSync } from 'node:fs';
+import { rm, stat, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { jsonAnswer, type Answer, type Body, Literal, toJson, type WireObject } from './answer.js';
 import { translate, type Language, type Quirks, type Word } from './profiles.js';
 import { accountWire, itemWire, purchaseWire } from './render.js';
@@ -58,7 +62,7 @@ interface OperationCall {
 }
 
 /** Answers one of the four operations (API 4; servers: errors). */
-export function answerOperation(call: OperationCall): Answer {
+export async function answerOperation(call: OperationCall): Promise<Answer> {
   const { operation, parameters } = call;
   if (parameter(parameters, 'api_key') === undefined) {
     return denial(call, 400, 'The api key field is required.');
@@ -72,7 +76,7 @@ function account(call: OperationCall): Answer {
   return success(call, { data: accountWire(seller.account, quirks) });
 }
 
-function list(call: OperationCall): Answer {
+async function list(call: OperationCall): Promise<Answer> {
   const { quirks, language, serial, prerendered } = call;
   const seller = selling(call);
   const least = quirks.oneItemRule ? 2 : 1;
@@ -80,13 +84,11 @@ function list(call: OperationCall): Answer {
     return denial(call, 404, 'No items found');
   }
   const unstable = quirks.order === 'unstable';
-  const chunks = () => listChunks(seller, quirks, language, unstable ? serial : undefined);
+  const rendered = listBody(seller, quirks, language, unstable ? serial : undefined);
+  const headers = { 'Content-Type': 'application/json' };
+  if (prerendered === null || unstable) return { status: 200, headers, body: rendered };
   const revision = `${seller.catalogue.revision} ${language} ${JSON.stringify(quirks)}`;
-  const body =
-    prerendered === null || unstable
-      ? { length: null, chunks }
-      : prerendered.body(seller, revision, chunks);
-  return { status: 200, headers: { 'Content-Type': 'application/json' }, body };
+  return { status: 200, headers, body: await prerendered.body(seller, revision, rendered) };
 }
 
 function item(call: OperationCall): Answer {
@@ -136,26 +138,31 @@ function denial({ quirks, language }: OperationCall, status: number, message: Wo
 const CHUNK_CHARACTERS = 64 * 1024;
 
 /** The list of a seller's items (API 4.2), rendered while it is sent. */
-function* listChunks(
+function listBody(
   seller: Seller,
   quirks: Quirks,
   language: Language,
   orderSeed: number | undefined,
-): Generator<Buffer> {
-  const map = quirks.list === 'map';
-  const status = toJson(translate('success', language), quirks.phpEscapes);
-  let text = `{"status":${status},"items":${map ? '{' : '['}`;
-  let count = 0;
-  for (const record of seller.catalogue.listed(orderSeed)) {
-    for (const json of renderings(record, quirks)) {
-      text += `${count === 0 ? '' : ','}${map ? `"${mapKey(count)}":` : ''}${json}`;
-      count++;
-    }
-    if (text.length < CHUNK_CHARACTERS) continue;
-    yield Buffer.from(text);
-    text = '';
-  }
-  yield Buffer.from(`${text}${map ? '}' : ']'}}`);
+): Body {
+  return {
+    length: null,
+    *chunks() {
+      const map = quirks.list === 'map';
+      const status = toJson(translate('success', language), quirks.phpEscapes);
+      let text = `{"status":${status},"items":${map ? '{' : '['}`;
+      let count = 0;
+      for (const record of seller.catalogue.listed(orderSeed)) {
+        for (const json of renderings(record, quirks)) {
+          text += `${count === 0 ? '' : ','}${map ? `"${mapKey(count)}":` : ''}${json}`;
+          count++;
+        }
+        if (text.length < CHUNK_CHARACTERS) continue;
+        yield Buffer.from(text);
+        text = '';
+      }
+      yield Buffer.from(`${text}${map ? '}' : ']'}}`);
+    },
+  };
 }
 
 function recordJson(record: CatalogueRecord, quirks: Quirks, change: WireObject = {}): string {
@@ -174,17 +181,36 @@ function mapKey(place: number): number {
   return place + Math.floor(place / 3);
 }
 
-/** Keeps each seller's rendered list in memory, so that a benchmark measures its client and not this server. */
-export class Prerendered {
-  readonly #lists = new Map<object, { readonly revision: string; readonly bytes: Buffer }>();
+interface Rendering {
+  readonly revision: string;
+  readonly body: Promise<Body>;
+  readonly path: string;
+}
 
-  body(owner: object, revision: string, render: () => Iterable<Uint8Array>): Body {
-    let list = this.#lists.get(owner);
-    if (list?.revision !== revision) {
-      list = { revision, bytes: Buffer.concat([...render()]) };
-      this.#lists.set(owner, list);
-    }
-    const { bytes } = list;
-    return { length: bytes.length, chunks: () => [bytes] };
+/** Renders lists to temporary files, so that a benchmark measures its client and not this server. */
+export class Prerendered {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'seller-mirror-simulator-'));
+  readonly #renderings = new Map<object, readonly Rendering[]>();
+  #count = 0;
+
+  async body(owner: object, revision: string, source: Body): Promise<Body> {
+    const [current, previous] = this.#renderings.get(owner) ?? [];
+    if (current?.revision === revision) return current.body;
+    const path = join(this.#folder, `${++this.#count}.json`);
+    const next = { revision, body: render(path, source), path };
+    this.#renderings.set(owner, current === undefined ? [next] : [next, current]);
+    // The current file may still be in use, the previous one hardly.
+    if (previous !== undefined) await rm(previous.path, { force: true });
+    return next.body;
   }
+
+  async close(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function render(path: string, source: Body): Promise<Body> {
+  await writeFile(path, source.chunks());
+  const { size: length } = await stat(path);
+  return { length, chunks: () => createReadStream(path, { highWaterMark: 1024 * 1024 }) };
 }

@@ -20,15 +20,14 @@ function singleFaults(elsewhere: string): readonly Fault[] {
     { kind: 'maintenance', body: 'html', retryAfter: 1 },
     { kind: 'maintenance', body: 'json', retryAfter: 2, form: 'date' },
     { kind: 'maintenance', body: 'json', retryAfter: null },
+    { kind: 'maintenance-redirect' },
     { kind: 'switched-off', body: 'json' },
     { kind: 'switched-off', body: 'html' },
     ...[200, 400, 401, 403, 404, 422, 500].map((status): Fault => ({ kind: 'html', status })),
     ...[200, 404, 500].map((status): Fault => ({ kind: 'empty', status })),
-    ...['[]', '"success"', 'null', '42'].map((body): Fault => ({
-      kind: 'reply',
-      status: 200,
-      body,
-    })),
+    ...each('array', 'string', 'null', 'number').map(
+      (json) => ({ kind: 'wrong-type', json }) as const,
+    ),
     { kind: 'reply', status: 404, body: '{"message":"Not found"}' },
     { kind: 'reply', status: 200, body: '{"status":"success","data":{"purchase":{}}}' },
     { kind: 'reply', status: 200, body: '{"status":"success"}' },
@@ -37,7 +36,7 @@ function singleFaults(elsewhere: string): readonly Fault[] {
     { kind: 'redirect', to: 'home' },
     { kind: 'redirect', to: 'origin', origin: elsewhere, status: 307 },
     { kind: 'redirect', to: 'https', port: 9 },
-    ...each('EN', 'de').map((language) => ({ kind: 'translated', language }) as const),
+    ...each('EN', 'de', 'ja').map((language) => ({ kind: 'translated', language }) as const),
     ...each('bom', 'whitespace', 'php-warnings').map((text) => ({ kind: 'prefix', text }) as const),
     ...each('destroy', 'clean', 'short').map(
       (how) => ({ kind: 'truncate', how, fraction: 0.6 }) as const,

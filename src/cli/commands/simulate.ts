@@ -37,7 +37,7 @@ interface SimulateOptions {
   readonly json?: boolean;
 }
 
-const LANGUAGES: readonly Language[] = ['en', 'EN', 'de'];
+const LANGUAGES: readonly Language[] = ['en', 'EN', 'de', 'ja'];
 
 export function add(program: Command): void {
   const profile = new Option('--profile <name>', 'the documented API, or a dialect seen in use');

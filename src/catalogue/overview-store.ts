@@ -155,3 +155,34 @@ export async function readRunning({ pool }: Db): Promise<Running> {
   );
   return onlyRow(result);
 }
+
+/** A price change. */
+export interface PriceMove {
+  readonly sellerId: string;
+  readonly itemId: string;
+  readonly itemName: string | null;
+  /** `regular` or `extended`. */
+  readonly price: string;
+  readonly oldPrice: string | null;
+  readonly oldCurrency: string | null;
+  readonly newPrice: string | null;
+  readonly currency: string | null;
+  readonly percent: string;
+}
+
+/** The largest price changes, up or down, since a time. */
+export async function listPriceMoves(
+  { pool }: Db,
+  since: Date,
+  limit: number,
+): Promise<PriceMove[]> {
+  const { rows } = await pool.query<PriceMove>(
+    `SELECT seller_id AS "sellerId", item_id::text AS "itemId", item_name AS "itemName", price,
+            old_price AS "oldPrice", old_currency AS "oldCurrency", new_price AS "newPrice", currency,
+            percent
+       FROM reporting.price_changes WHERE changed_at >= $1 AND percent IS NOT NULL
+      ORDER BY abs(percent) DESC, seq LIMIT $2`,
+    [since, limit],
+  );
+  return rows;
+}

@@ -1,6 +1,8 @@
 import type { Child, FC } from 'hono/jsx';
 import {
   type ChangeSummary,
+  listPriceMoves,
+  type PriceMove,
   readNights,
   readRunning,
   type Running,
@@ -29,6 +31,8 @@ import {
   Empty,
   type Fact,
   Facts,
+  ItemLink,
+  Percent,
   Section,
   SellerLink,
   State,
@@ -42,6 +46,7 @@ const NIGHTS = 30;
 const DAY_MS = 86_400_000;
 /** More sellers have a page of their own. */
 const MAX_SELLERS = 20;
+const MAX_MOVES = 5;
 
 /** `/`: what needs me, what happened overnight, is my copy current? */
 export function addOverview(app: Dashboard, parts: DashboardParts): void {
@@ -50,10 +55,11 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   app.get('/', async (c) => {
     const now = new Date(db.clock.now());
     const since = new Date(now.getTime() - DAY_MS);
-    const [board, happened, running] = await Promise.all([
+    const [board, happened, running, moves] = await Promise.all([
       readBoard(db, config, now),
       summarizeChanges(db, since),
       readRunning(db),
+      listPriceMoves(db, since, MAX_MOVES),
     ]);
     const { sellers, needs } = board;
     const shown = sellers.slice(0, MAX_SELLERS);
@@ -135,6 +141,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
             }),
           }}
         />
+        <PriceMoves moves={moves} />
       </>,
     );
   });
@@ -356,3 +363,32 @@ const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ runni
     </Section>
   );
 };
+
+const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) => (
+  <TableSection
+    title="Biggest price moves"
+    note="last 24 hours"
+    flows
+    rows={moves}
+    columns={[
+      {
+        name: 'Item',
+        cell: ({ sellerId, itemId, itemName }) => (
+          <ItemLink seller={sellerId} item={itemId} name={itemName} />
+        ),
+      },
+      { name: 'Price', cell: ({ price }) => price },
+      {
+        name: 'Old → new',
+        isNumber: true,
+        cell: ({ oldPrice, oldCurrency, newPrice, currency }) =>
+          `${money(oldPrice, oldCurrency === currency ? null : oldCurrency)} → ${money(newPrice, currency)}`,
+      },
+      {
+        name: 'Change',
+        isNumber: true,
+        cell: ({ percent }) => <Percent of={Number(percent)} />,
+      },
+    ]}
+  />
+);

@@ -161,8 +161,12 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
 function noticesOf(audit: FoundAudit): readonly Notice[] {
   const { auditId, state, problem, pending, unproven, result, reasons } = audit;
   const isResultDue = result !== null && result.writtenAt === null;
+  // A service has nothing left to do for a check that failed or was cancelled.
+  const others = state === 'running' ? '; a service that runs does so by itself' : '';
   const hints = [
-    pending > 0 || isResultDue ? `To continue: \`seller-mirror audits resume ${auditId}\`` : '',
+    pending > 0 || isResultDue
+      ? `To continue: \`seller-mirror audits resume ${auditId}\`${others}`
+      : '',
     `To export: \`seller-mirror audits export ${auditId} --out result.csv\``,
     state === 'finished' && unproven > 0 ? `To get more verdicts, ${CHECK_AGAIN}` : '',
   ];

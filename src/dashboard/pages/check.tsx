@@ -231,7 +231,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     if (audit !== null) return audit;
     throw new Problem(
       'Check not found',
-      'The page Check codes lists all checks. A list whose check was not started is deleted after an hour.',
+      'The page Check codes lists all checks. A list whose check was not started belongs to the login that read it, and is deleted after an hour.',
       404,
     );
   }

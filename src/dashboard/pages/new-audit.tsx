@@ -169,7 +169,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     if (draft !== null) return draft;
     throw new Problem(
       'This list is no longer available',
-      'Lists are deleted after an hour. If you started the check, find it under Checks. Otherwise upload the list again.',
+      'A list belongs to the login that read it, and is deleted after an hour. If you started the check, find it under Check codes. Otherwise upload the list again.',
       404,
     );
   }

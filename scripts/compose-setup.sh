@@ -20,16 +20,17 @@ esac
 [ -f docker-compose.yml ] || fail 'there is no docker-compose.yml here: run this in its folder'
 
 # setting NAME: its value in .env.
-setting() { [ ! -f .env ] || sed -n "s|^$1=||p" .env | tail -n 1; }
+setting() { [ ! -f .env ] || sed -n "s|^$1=||p" .env | tail -n 1 | tr -d '\r"' | tr -d "'"; }
 
 # A checkout that ran without containers has its own settings.
-case $(setting MARKETPLACE_URL) in
-'' | "$url") ;;
-*) fail "MARKETPLACE_URL in .env is $(setting MARKETPLACE_URL), not $url: give that address, or change .env" ;;
+kept=$(setting MARKETPLACE_URL)
+case ${kept%/} in
+'' | "${url%/}") ;;
+*) fail "MARKETPLACE_URL in .env is $kept, not $url: give that address, or change .env" ;;
 esac
 case $(setting MARKETPLACE_API_KEY_FILE) in
 '' | secrets/* | ./secrets/*) ;;
-*) fail "MARKETPLACE_API_KEY_FILE in .env names a file that containers can't read: remove that line; this script asks for the key" ;;
+*) fail "MARKETPLACE_API_KEY_FILE in .env names a file outside of secrets, which containers may not read: remove that line; this script asks for the key" ;;
 esac
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
@@ -69,8 +70,8 @@ chmod 700 secrets
 chmod -R a+rX secrets/*
 
 touch .env
-if [ -n "$(setting MARKETPLACE_URL)" ]; then
-  echo 'kept MARKETPLACE_URL in .env'
+if [ -n "$(setting MARKETPLACE_URL)$(setting SELLERS_FILE)" ]; then
+  echo 'kept the marketplace of .env'
 else
   echo "MARKETPLACE_URL=$url" >>.env
   echo 'wrote MARKETPLACE_URL to .env'

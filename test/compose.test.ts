@@ -255,6 +255,7 @@ describe('the set-up of docker-compose.yml', () => {
     expect(runSetup(folder, '', 'https://other.example').stderr).toBe(
       'error: MARKETPLACE_URL in .env is https://market.example, not https://other.example: give that address, or change .env\n',
     );
+    expect(runSetup(folder, '', 'https://market.example/')).toMatchObject({ status: 0 });
     appendFileSync(join(folder, '.env'), 'MARKETPLACE_API_KEY_FILE=main.key\n');
     expect(runSetup(folder, '').stderr).toMatch(/^error: MARKETPLACE_API_KEY_FILE in .env names/);
     rmSync(join(folder, '.env'));

@@ -131,7 +131,7 @@ export async function readShownChanges(
     const fields = await readRunFields(db, others, filters, FEW_CHANGES);
     const newFolds = fields.flatMap((field) => foldOf(field) ?? []);
     if (newFolds.length === 0) break;
-    folds.push(...newFolds);
+    for (const fold of newFolds) folds.push(fold);
     found = await readChanges(db, filters, { ...page, without: folds });
   }
   const { after = 0n, before, newest = false, limit } = page;

@@ -18,7 +18,7 @@ import { countUnproven } from './results-store.js';
 import type { AuditList, AuditProgress, UnprovenCount } from './types.js';
 
 const FILTERS: readonly ListingFilter[] = [
-  wordFilter('state', 'audits in this state', ['running', 'finished', 'cancelled', 'failed']),
+  wordFilter('state', 'checks in this state', ['running', 'finished', 'cancelled', 'failed']),
   OF_SELLER,
 ];
 
@@ -161,8 +161,9 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
 function noticesOf(audit: FoundAudit): readonly Notice[] {
   const { auditId, state, problem, pending, unproven, result, reasons } = audit;
   const isResultDue = result !== null && result.writtenAt === null;
-  // A service has nothing left to do for a check that failed or was cancelled.
-  const others = state === 'running' ? '; a service that runs does so by itself' : '';
+  // A service writes no result file, and leaves a check that failed or was cancelled.
+  const others =
+    state === 'running' && !isResultDue ? '; a service that runs does so by itself' : '';
   const hints = [
     pending > 0 || isResultDue
       ? `To continue: \`seller-mirror audits resume ${auditId}\`${others}`

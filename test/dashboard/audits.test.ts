@@ -466,7 +466,7 @@ describe('the pages of audits', () => {
     expect(shared).toContain('line 5 · the same code stands in another line');
     expect(shared).not.toContain('Cy Bad');
     const byCode = await find(` "${gone}" `);
-    expect(byCode, 'no URL holds a code').toMatch(/\?show=all&code=\d+$/);
+    expect(byCode, 'no URL holds a code').toMatch(/\?show=all&line=\d+$/);
     const panel = textOf(await operator().page(byCode));
     expect(panel).toMatch(/Customer Bob Gone 1@buyers.test Order 1002 Code/);
     expect((await operator().post(`${address}/find`, { search: 'a1'.repeat(16) })).status).toBe(

@@ -174,7 +174,10 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
       const known = await readCodeState(db, sellerId, read.code);
       const row = known && (await readCheckRow(db, auditId, { codeId: known.codeId }));
       if (known !== null && row !== null) {
-        return c.redirect(`/audits/${auditId}?show=all&code=${known.codeId}`, 303);
+        const { codeId } = known;
+        const line = row.entry === null ? { codeId } : { entry: BigInt(row.entry) };
+        const view: View = { auditId, tab: 'all', search: null, pageNo: 1, row: line };
+        return c.redirect(hrefOf(view), 303);
       }
       if (maskLikelyCodes(text) !== text) {
         throw new Problem(
@@ -193,7 +196,9 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     const action = isCancel ? 'cancel check' : 'resume check';
     await runAction(c, parts, { action, target: targetOf(auditId, sellerId) }, async () => {
       if (state === 'finished' || (isCancel && (await cancelAudit(db, auditId)) === 'finished')) {
-        const remedy = 'To check its codes again, start a new check.';
+        const remedy = isCancel
+          ? 'Download its result.'
+          : 'To check its codes again, start a new check.';
         throw new Problem(`Check ${auditId} has already finished`, remedy, 409);
       }
       if (isCancel) return;

@@ -28,9 +28,10 @@ export async function findNews(
       WHERE seller_id = ANY ($1) AND ${isNews('r.finished_at')}
         AND (r.state = 'held'
              OR r.state = 'failed' AND r.retry_at IS NULL AND r.problem_code IS DISTINCT FROM 'not-found'
-                -- These stop the seller, which has an alert of its own; a command’s run stops nothing.
+                -- These stop the seller, which has an alert of its own; but not a paused one, and a command’s run stops none.
                 AND (r.problem_code NOT IN ('refused', 'account-changed', 'account-twice')
-                     OR r.due_at IS NULL AND s.parked_at IS NULL))
+                     OR r.due_at IS NULL AND s.parked_at IS NULL
+                     OR s.parked_code = $3 AND r.started_at >= s.parked_at))
      UNION ALL
      SELECT jsonb_build_object('kind', 'seller-parked', 'seller', seller_id,
                                'runId', (SELECT min(r.run_id)::text FROM mirror.runs r

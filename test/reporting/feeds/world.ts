@@ -20,7 +20,8 @@ export type Seller = keyof typeof SELLERS;
 
 /** Views with a key, and some that are written whole. */
 export const VIEWS = [
-  ...['items', 'item_history', 'item_changes', 'purchases', 'account_history', 'revenue_by_item'],
+  ...['items', 'item_history', 'item_changes', 'price_changes', 'purchases'],
+  ...['purchase_transitions', 'account_history', 'revenue_by_item'],
 ];
 
 /** The outcome of `feed run --json`. */

@@ -87,6 +87,27 @@ describe('a seller whose key is refused', () => {
       expect(await parking()).not.toBeNull();
     }
   });
+
+  it('is not parked by a run that was already marked as interrupted: a later one may know better', async () => {
+    const { sim, tick } = await mirrored();
+    sim.faults.next('account', { kind: 'stall', ms: 1_500 });
+    sim.faults.always('account', { kind: 'key-refused' });
+    const requests = sim.log.length;
+    const ended = tick('account');
+    await until(() => sim.log.length > requests);
+    // As another process does with a run that seems to be dead.
+    const marked = await mirror().rows(
+      `UPDATE mirror.runs SET state = 'interrupted', finished_at = now()
+        WHERE state = 'running' RETURNING kind::text`,
+    );
+    expect(marked).toEqual([{ kind: 'account' }]);
+    await ended;
+    const [run] = await mirror().rows(
+      'SELECT problem_code FROM mirror.runs ORDER BY run_id DESC LIMIT 1',
+    );
+    expect(run).toEqual({ problem_code: 'refused' });
+    expect(await parking()).toBeNull();
+  });
 });
 
 it('a seller whose key opens another account is parked, too: every further run would fail the same way', async () => {

@@ -181,24 +181,32 @@ describe('"No items found"', () => {
     },
   );
 
+  it('fails the run and changes nothing when the key was revoked after the run began', async () => {
+    const { sim, sync } = await market(3);
+    const before = await mirror().items();
+    sim.afterRequests(1, () => sim.revoke(KEY));
+    expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'refused' } });
+    // The list said that there are no items; only then was the key asked about.
+    expect(sim.log.slice(2).map(({ operation }) => operation)).toEqual([
+      'account',
+      'list',
+      'account',
+    ]);
+    expect(await mirror().items()).toEqual(before);
+  });
+
   it('fails the run and changes nothing unless look-ups prove that the items are gone', async () => {
     const { sim, sync } = await market(3);
     const before = await mirror().items();
-    const fail = async (code: string, arrange: () => void): Promise<void> => {
+    const fail = async (arrange: () => void): Promise<void> => {
       sim.faults.clear();
+      sim.faults.next('list', { kind: 'key-refused' });
       arrange();
-      expect(await sync()).toMatchObject({ state: 'failed', problem: { code } });
+      expect(await sync()).toMatchObject({ state: 'failed', problem: { code: 'unavailable' } });
       expect(await mirror().items()).toEqual(before);
     };
-    await fail('unavailable', () => {
-      sim.faults.next('list', { kind: 'key-refused' });
-      sim.faults.always('item', { kind: 'switched-off', body: 'json' });
-    });
-    await fail('unavailable', () => {
-      sim.faults.next('list', { kind: 'key-refused' });
-      sim.afterRequests(4, () => sim.revoke(KEY));
-    });
-    await fail('refused', () => undefined);
+    await fail(() => sim.faults.always('item', { kind: 'switched-off', body: 'json' }));
+    await fail(() => sim.afterRequests(4, () => sim.revoke(KEY)));
   });
 
   it('warns that a single item can be mirrored by its id', async () => {

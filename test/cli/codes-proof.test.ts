@@ -45,7 +45,7 @@ const all = (verdict: string, list: readonly string[]): Record<string, string> =
   Object.fromEntries(list.map((code) => [code, verdict]));
 
 describe('a code that was invalid', () => {
-  it('is not called invalid again by single denials: a re-check with a dead key leaves 20 reversed refunds as they were, with their dates', async () => {
+  it('is not called invalid again by single denials: a re-check with a dead key leaves 20 reversed refunds and known-valid codes as they were, with their dates', async () => {
     const sim = await codesMarket(mirror());
     const env = settings(mirror().databaseUrl, sim.url, {});
     const { purchases } = sim.seller(KEY);
@@ -57,12 +57,15 @@ describe('a code that was invalid', () => {
     for (const code of refunded) purchases.setState(code, 'refunded');
     await checkList([...refunded, ...known], env);
     const states = () =>
-      mirror().rows(
+      mirror().rows<{ code: string; verdict: string }>(
         `SELECT code, verdict, last_checked_at FROM mirror.purchase_codes WHERE code = ANY($1) ORDER BY code`,
-        [refunded],
+        [[...refunded, ...known]],
       );
     const before = await states();
-    expect(before.map(({ verdict }) => verdict)).toEqual(refunded.map(() => 'invalid'));
+    expect(Object.fromEntries(before.map(({ code, verdict }) => [code, verdict]))).toEqual({
+      ...all('invalid', refunded),
+      ...all('valid', known),
+    });
     for (const code of refunded) purchases.setState(code, 'valid');
     sim.seller(KEY).sells = false;
     const recheck = start(['codes', 'recheck', '--older-than', '0s'], env);

@@ -3,8 +3,12 @@ import { assertServerVersion, explainDatabaseError, OLDEST_SERVER } from '../../
 import { run } from '../cli/support.js';
 import { databaseAt, testServer } from '../support/postgres.js';
 
-const failure = async (url: string): Promise<string> =>
-  (await run(['status'], { DATABASE_URL: url })).stderr;
+/** What a command without its database says to people; programs that read its output get nothing. */
+async function failure(url: string): Promise<string> {
+  const { code, stdout, stderr } = await run(['status'], { DATABASE_URL: url });
+  expect([code, stdout]).toEqual([1, '']);
+  return stderr;
+}
 
 describe('a wrong DATABASE_URL', () => {
   const { userUrl } = testServer;

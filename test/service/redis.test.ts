@@ -28,7 +28,7 @@ async function doctor(REDIS_URL: string, more: Readonly<Record<string, string>> 
 async function queueAt(REDIS_URL: string) {
   const roles = { scheduler: false, worker: false };
   // A server that can’t be asked is waited for, for no longer than this.
-  const times = { ...SHORT, connectMs: 500, commandMs: 2_000 };
+  const times = { ...SHORT, connectMs: 1_500, commandMs: 2_000 };
   const { queues, lines } = await startJobs(mirror(), MARKET, { REDIS_URL }, roles, times);
   const fault = async (): Promise<string> => {
     const error: unknown = await queues.ping().catch((reason: unknown) => reason);

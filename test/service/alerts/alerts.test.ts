@@ -199,6 +199,7 @@ describe('an alert', () => {
     await CAUSES[cause]?.(at);
     const first = await at.serve({ DASHBOARD_URL });
     await until(() => at.messages().length > 0);
+    expect(new Set(at.messages().map((one) => one.type))).toEqual(new Set([type]));
     await first.stop();
     const link = expect.stringMatching(
       /^https:\/\/mirror\.example\/(?:runs|sellers)\/\w+$/,

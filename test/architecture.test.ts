@@ -273,7 +273,17 @@ describe('the process', () => {
     // service-user.ts passes PATH and the like to the database server, and connection.ts hides PG* variables
     // from the driver. They read no setting.
     const allowed = /^config\/|^db\/(?:embedded\/service-user|connection)\.ts$/;
-    expect(users(/\bprocess\.(?:env|loadEnvFile)\b|[}] = process\b/g, allowed)).toEqual([]);
+    const names =
+      /\bprocess(?:\?\.|\.)(?:env|loadEnvFile)\b|\bprocess(?:\?\.)?\[|= process\b(?![.?])/g;
+    expect(users(names, allowed)).toEqual([]);
+  });
+
+  it('is used by its global name, which the rules here look for', () => {
+    const importers = sources.filter(
+      ({ file, imports }) =>
+        !file.startsWith(GENERATED) && imports.some((one) => /^(?:node:)?process$/.test(one)),
+    );
+    expect(importers.map(({ file }) => file)).toEqual([]);
   });
 
   it('is ended, and its streams are used, only by the command line and the watcher', () => {

@@ -49,7 +49,9 @@ describe.each(['PostgreSQL', 'Redis'])('an outage of the queue in %s', (backend)
         await proxy.set('pass');
         runs.push('account succeeded');
         await untilRuns(mirror(), ...runs);
-        expect(of('the queue is unavailable')).toBeLessThanOrEqual(n + 1);
+        // An outage soon after another one is not logged again.
+        const told = of('the queue is unavailable');
+        expect([told > 0, told <= n + 1], mode).toEqual([true, true]);
         // The job that arrived shows it.
         await until(() => of('the queue is available again') === of('the queue is unavailable'));
       }

@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createNetServer, type AddressInfo } from 'node:net';
@@ -258,6 +259,12 @@ describe('the set-up of docker-compose.yml', () => {
     expect(runSetup(folder, '', 'https://market.example/')).toMatchObject({ status: 0 });
     appendFileSync(join(folder, '.env'), 'MARKETPLACE_API_KEY_FILE=main.key\n');
     expect(runSetup(folder, '').stderr).toMatch(/^error: MARKETPLACE_API_KEY_FILE in .env names/);
+    writeFileSync(join(folder, '.env'), 'SELLERS_FILE=./secrets/sellers/sellers.json\n');
+    expect(runSetup(folder, '')).toMatchObject({ status: 0 });
+    const several = readFileSync(join(folder, '.env'), 'utf8');
+    expect(several, 'an address beside several sellers is refused').not.toContain(
+      'MARKETPLACE_URL',
+    );
     rmSync(join(folder, '.env'));
     rmSync(join(folder, 'secrets/marketplace_api_key'));
     expect(runSetup(folder, '').stderr).toBe('error: the API key is empty\n');

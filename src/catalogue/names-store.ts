@@ -17,7 +17,7 @@ export async function removeSeller(
 ): Promise<number> {
   const lock = await lockSeller(db, sellerId);
   try {
-    return await inTransaction(lock, async (client) => {
+    return await inLockTransaction(lock, async (client) => {
       if (!force) await assertIdle(client, sellerId);
       return await deleteRows(client, sellerId);
     });
@@ -41,7 +41,7 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
   try {
     const other = await lockSeller(db, to);
     try {
-      await inTransaction(lock, async (client) => {
+      await inLockTransaction(lock, async (client) => {
         await assertIdle(client, sellerId);
         await assertUnused(client, to);
         await deleteRows(client, to);
@@ -68,7 +68,7 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
 /**
  * Runs `work` in one transaction of the lock's connection: a big seller may take any time, and a lost lock rolls back.
  */
-async function inTransaction<T>(
+async function inLockTransaction<T>(
   { client }: SellerLock,
   work: (client: PoolClient) => Promise<T>,
 ): Promise<T> {

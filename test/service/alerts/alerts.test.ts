@@ -272,6 +272,21 @@ describe('a seller that is stopped or stale', () => {
   });
 });
 
+describe('a paused seller', () => {
+  it('has an alert of a run that somebody asked for and whose key is refused: nothing stops it', async () => {
+    const at = await world();
+    await at.sync();
+    await pause();
+    at.sim.faults.always('any', { kind: 'key-refused' });
+    await at.sync('--queue');
+    await at.serve();
+    await until(() => at.messages().length > 0);
+    expect(at.messages()).toMatchObject([
+      { type: 'run.failed', data: { seller: 'main', problem: { code: 'refused' } } },
+    ]);
+  });
+});
+
 describe('a feed that does not deliver', () => {
   it('has one alert while its target lacks rows, and one when it has caught up', async () => {
     const at = await world();

@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline as finished } from 'node:stream/promises';
@@ -9,13 +10,14 @@ import { extract, type ExtractEvents, pack, type Pack } from 'tar-stream';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
 import { UserError } from '../domain/user-error.js';
-import { DbClient, onlyRow } from './connection.js';
+import { onlyRow } from './connection.js';
 import { explainDatabaseError } from './errors.js';
-import { apply, checksumOf, type Migration, readHistory, readMigrations } from './migrate.js';
+import { apply, compare, type Migration, readHistory, readMigrations } from './migrate.js';
+import { withOwnClient } from './pools.js';
 
 /*
  * Backup and restore. A backup is a compressed tar archive: a manifest, then the rows of each table in COPY's text format,
- * in files of whole lines named TABLE/NUMBER.copy.
+ * in files of whole lines named TABLE/NUMBER.copy. COPY escapes line ends within values, so each row is one line.
  */
 
 const MANIFEST_FILE = 'manifest.json';
@@ -24,9 +26,9 @@ const MANIFEST = z.object({
   /** The time of the snapshot. */
   createdAt: z.iso.datetime(),
   /** The store's migrations, each as `name checksum`: the version of the schema. */
-  migrations: z.array(z.string()),
+  migrations: z.array(z.string()).min(1),
   /** The number of rows of each table. Referenced tables come before those that refer to them. */
-  tables: z.record(z.string(), z.number().int().nonnegative()),
+  tables: z.record(z.string().regex(/^\w+$/), z.number().int().nonnegative()),
   /** The last number of each sequence. */
   sequences: z.record(z.string(), z.string().regex(/^\d{1,18}$/)),
 });
@@ -39,17 +41,7 @@ interface BackupOptions {
   readonly onProgress?: (rows: number, total: number) => void;
 }
 
-/** Connects, without timeouts for statements. */
-async function connect(url: string, applicationName: string): Promise<Client> {
-  const client = new DbClient({
-    connectionString: url,
-    application_name: applicationName,
-    keepAlive: true,
-  });
-  await client.connect();
-  await client.query('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0');
-  return client;
-}
+const NO_TIMEOUTS = 'SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0';
 
 /** Sessions and their uploaded lists, progress and alerts are not in a backup, and don't outlive a restore. */
 const EMPTIED = ['run_progress', 'sessions', 'login_links', 'alerts', 'audit_drafts'];
@@ -58,7 +50,6 @@ const KEPT = ['processes', 'request_budgets', 'request_counts', 'feeds', 'feed_v
 
 /** Tables of schema mirror. Referenced ones come before those that refer to them. */
 interface Tables {
-  readonly all: readonly string[];
   /** Those whose rows are in a backup. */
   readonly saved: readonly string[];
   /** Those that a restore empties or replaces. */
@@ -77,115 +68,28 @@ async function tablesOf(client: Client): Promise<Tables> {
      SELECT relname::text AS name FROM place JOIN pg_class USING (oid)
       WHERE relname <> '_prisma_migrations' GROUP BY relname ORDER BY max(depth), relname`,
   );
-  const all = rows.map(({ name }) => name);
-  const replaced = all.filter((name) => !KEPT.includes(name));
-  return { all, replaced, saved: replaced.filter((name) => !EMPTIED.includes(name)) };
+  const replaced = rows.map(({ name }) => name).filter((name) => !KEPT.includes(name));
+  return { replaced, saved: replaced.filter((name) => !EMPTIED.includes(name)) };
 }
 
-/** A file in the archive. */
-type Entry = ExtractEvents['entry'][1];
-
-/** Opens a file for reading from its beginning. May be called more than once. */
-type OpenFile = () => AsyncIterable<Uint8Array>;
-
-/** The files of the archive. Each must be read to its end. */
-async function* filesOf(open: OpenFile): AsyncGenerator<Entry> {
-  const files = extract();
-  pipeline(open(), createGunzip(), files, () => undefined); // an error ends `files` with it
-  yield* files;
-}
-
-/**
- * Reads the beginning of a backup.
- * @throws {UserError} when the file does not begin like a backup
- */
-export async function readManifest(open: OpenFile): Promise<BackupManifest> {
-  try {
-    for await (const file of filesOf(open)) {
-      if (file.header.name !== MANIFEST_FILE) break;
-      return MANIFEST.parse(JSON.parse(await text(file)));
-    }
-  } catch (error) {
-    if (isOfSystem(error)) throw error;
-  }
-  throw new UserError(
-    'the file is not a seller-mirror backup',
-    'Name a file that `seller-mirror backup` wrote.',
-    'NOT_A_BACKUP',
+/** The last number of each sequence of schema mirror. */
+async function sequencesOf(client: Client): Promise<BackupManifest['sequences']> {
+  const { rows } = await client.query<{ name: string; last: string }>(
+    `SELECT sequencename AS name, last_value::text AS last FROM pg_sequences
+      WHERE schemaname = 'mirror' AND last_value IS NOT NULL`,
   );
+  return Object.fromEntries(rows.map(({ name, last }) => [name, last]));
 }
 
-/**
- * Reads the rows of a backup.
- * @param take takes some rows of a table, and returns how many there are
- * @throws {UserError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
- */
-async function readRows(
-  open: OpenFile,
-  { tables }: BackupManifest,
-  signal: AbortSignal,
-  take: (table: string, rows: Entry) => Promise<number>,
-): Promise<void> {
-  const counts = new Map<string, number>();
-  try {
-    for await (const file of filesOf(open)) {
-      signal.throwIfAborted();
-      const table = file.header.name.split('/')[0] ?? '';
-      if (Object.hasOwn(tables, table)) {
-        counts.set(table, (counts.get(table) ?? 0) + (await take(table, file)));
-      } else file.resume();
-    }
-  } catch (error) {
-    if (signal.aborted || isOfSystem(error)) throw error;
-    throw damaged('it is cut off or changed', error);
-  }
-  for (const [table, rows] of Object.entries(tables)) {
-    const found = counts.get(table) ?? 0;
-    if (found !== rows) throw damaged(`${table} has ${found} of ${rows} rows`);
-  }
-}
-
-/**
- * Reads a whole backup, and counts its rows.
- * @throws {UserError} when it is damaged or cut off; the reason of `signal`
- */
-export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
-  const manifest = await readManifest(open);
-  await readRows(open, manifest, signal, async (_, rows) => {
-    let lines = 0;
-    for await (const piece of rows) lines += countRows(piece as Buffer);
-    return lines;
-  });
-  return manifest;
-}
-
-const NEW_LINE = 0x0a;
-
-/** Counts rows in COPY's text format, which escapes line ends within values. */
+/** Counts rows in COPY's text format. */
 function countRows(data: Buffer): number {
   let lines = 0;
-  for (let at = data.indexOf(NEW_LINE); at >= 0; at = data.indexOf(NEW_LINE, at + 1)) lines++;
+  for (let at = data.indexOf('\n'); at >= 0; at = data.indexOf('\n', at + 1)) lines++;
   return lines;
 }
 
 function sumOf({ tables }: BackupManifest): number {
   return Object.values(tables).reduce((sum, rows) => sum + rows, 0);
-}
-
-/** True for errors of the file system or the database. Those of gunzip and tar-stream mean that the file is damaged. */
-function isOfSystem(error: unknown): boolean {
-  const code = errorCode(error);
-  return error instanceof UserError || (code !== '' && !code.startsWith('Z_'));
-}
-
-function damaged(problem: string, cause?: unknown): UserError {
-  return new UserError(
-    `the backup is damaged: ${problem}`,
-    'Nothing was changed. Take another backup.',
-    'BACKUP',
-    1,
-    { cause },
-  );
 }
 
 /** The archive has files of about this size. One is in memory. */
@@ -198,15 +102,15 @@ const GZIP_LEVEL = 4;
  * their jobs again.
  * @param url a PostgreSQL connection URL
  * @param write writes the bytes of the archive, which it must read to their end
- * @throws {UserError} when there is no mirror; errors of the driver and of `write`; the reason of `signal`
+ * @throws {UserError} when there is no mirror; errors of the driver and of `write`; an error once `signal` aborts
  */
 export async function backUp(
   url: string,
   write: (bytes: AsyncIterable<Uint8Array>) => Promise<void>,
   { signal, onProgress }: BackupOptions,
 ): Promise<BackupManifest> {
-  const client = await connect(url, 'seller-mirror backup');
-  try {
+  return withOwnClient(url, 'backup', signal, async (client) => {
+    await client.query(NO_TIMEOUTS);
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const manifest = await describe(client);
     const archive = pack();
@@ -216,7 +120,6 @@ export async function backUp(
       for (const table of Object.keys(manifest.tables)) {
         let parts = 0;
         for await (const rows of rowsOf(client, table)) {
-          signal.throwIfAborted();
           await addFile(archive, `${table}/${++parts}.copy`, rows);
           onProgress?.((done += countRows(rows)), sumOf(manifest));
         }
@@ -227,9 +130,7 @@ export async function backUp(
     await write(pipeline(archive, createGzip({ level: GZIP_LEVEL }), () => undefined));
     await filling;
     return manifest;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  });
 }
 
 /** Describes the snapshot of the connection's transaction. */
@@ -253,26 +154,12 @@ async function describe(client: Client): Promise<BackupManifest> {
   return { createdAt: now.toISOString(), migrations, tables, sequences: await sequencesOf(client) };
 }
 
-/** The last number of each sequence of schema mirror. */
-async function sequencesOf(client: Client): Promise<BackupManifest['sequences']> {
-  const { rows } = await client.query<{ name: string; last: string }>(
-    `SELECT sequencename AS name, last_value::text AS last FROM pg_sequences
-      WHERE schemaname = 'mirror' AND last_value IS NOT NULL`,
-  );
-  return Object.fromEntries(rows.map(({ name, last }) => [name, last]));
-}
-
 /** Resolves when there is room for more. */
-function addFile(archive: Pack, name: string, data: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const entry = archive.entry({ name, size: data.length, mode: 0o600 }, (error) =>
-      error ? reject(error) : resolve(),
-    );
-    entry.end(data);
-  });
+async function addFile(archive: Pack, name: string, data: Buffer): Promise<void> {
+  await finished([data], archive.entry({ name, size: data.length, mode: 0o600 }));
 }
 
-/** The rows of a table, in parts of whole lines: COPY escapes line ends within values, so each row is one line. */
+/** The rows of a table, in parts of whole lines. */
 async function* rowsOf(client: Client, table: string): AsyncGenerator<Buffer> {
   let part: Buffer[] = [];
   let size = 0;
@@ -291,6 +178,96 @@ async function* rowsOf(client: Client, table: string): AsyncGenerator<Buffer> {
   if (size > 0) yield Buffer.concat(part);
 }
 
+/** A file in the archive. */
+type Entry = ExtractEvents['entry'][1];
+
+/** The files of the archive. Each must be read to its end. */
+async function* filesOf(file: string): AsyncGenerator<Entry> {
+  const files = extract();
+  const bytes = createReadStream(file, { highWaterMark: 1 << 18 });
+  pipeline(bytes, createGunzip(), files, () => undefined); // an error ends `files` with it
+  yield* files;
+}
+
+/**
+ * Reads the beginning of a backup.
+ * @throws {UserError} when the file does not begin like a backup
+ */
+export async function readManifest(file: string): Promise<BackupManifest> {
+  try {
+    for await (const entry of filesOf(file)) {
+      if (entry.header.name !== MANIFEST_FILE) break;
+      return MANIFEST.parse(JSON.parse(await text(entry)));
+    }
+  } catch (error) {
+    if (isOfSystem(error)) throw error;
+  }
+  throw new UserError(
+    `${file} is not a seller-mirror backup`,
+    'Name a file that `seller-mirror backup` wrote.',
+    'BACKUP',
+  );
+}
+
+/**
+ * Reads the rows of a backup.
+ * @param take takes some rows of a table, and returns how many there are
+ * @throws {UserError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
+ */
+async function readRows(
+  file: string,
+  { tables }: BackupManifest,
+  signal: AbortSignal,
+  take: (table: string, rows: Entry) => Promise<number>,
+): Promise<void> {
+  const counts = new Map<string, number>();
+  try {
+    for await (const entry of filesOf(file)) {
+      signal.throwIfAborted();
+      const table = entry.header.name.split('/')[0] ?? '';
+      if (Object.hasOwn(tables, table)) {
+        counts.set(table, (counts.get(table) ?? 0) + (await take(table, entry)));
+      } else entry.resume();
+    }
+  } catch (error) {
+    if (signal.aborted || isOfSystem(error)) throw error;
+    throw damaged('it is cut off or changed', error);
+  }
+  for (const [table, rows] of Object.entries(tables)) {
+    const found = counts.get(table) ?? 0;
+    if (found !== rows) throw damaged(`${table} has ${found} of ${rows} rows`);
+  }
+}
+
+/** True for errors of the file system or the database. Those of gunzip and tar-stream mean that the file is damaged. */
+function isOfSystem(error: unknown): boolean {
+  const code = errorCode(error);
+  return error instanceof UserError || (code !== '' && !code.startsWith('Z_'));
+}
+
+/** Why a backup is not restored. */
+function refusal(problem: string, remedy: string, cause?: unknown): UserError {
+  return new UserError(problem, `Nothing was changed. ${remedy}`, 'BACKUP', 1, { cause });
+}
+
+function damaged(problem: string, cause?: unknown): UserError {
+  return refusal(`the backup is damaged: ${problem}`, 'Take another backup.', cause);
+}
+
+/**
+ * Reads a whole backup, and counts its rows.
+ * @throws {UserError} when it is damaged or cut off; the reason of `signal`
+ */
+export async function checkBackup(file: string, signal: AbortSignal): Promise<BackupManifest> {
+  const manifest = await readManifest(file);
+  await readRows(file, manifest, signal, async (_, rows) => {
+    let lines = 0;
+    for await (const piece of rows) lines += countRows(piece as Buffer);
+    return lines;
+  });
+  return manifest;
+}
+
 interface RestoreOptions extends BackupOptions {
   /** Deletes the store's data. If false, the store must be empty. */
   readonly replace: boolean;
@@ -300,193 +277,54 @@ interface RestoreOptions extends BackupOptions {
 const LOCK_TIMEOUT = '15s';
 
 /**
+ * The targets of feeds hold what the replaced data was: this store has to take them over. Result files belong to the
+ * machine of the backup, and are not written here.
+ */
+const FORGET_PLACES = `
+  UPDATE mirror.feed_views
+     SET token = NULL, next_token = NULL, sums = NULL, sums_of = NULL,
+         waiting_since = coalesce(waiting_since, clock_timestamp());
+  UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
+   WHERE result_path IS NOT NULL`;
+
+/**
  * Replaces the store's data by a backup of this version or an earlier one. One transaction: on any failure the store is
  * unchanged. Does not touch the queue.
  * @param url a PostgreSQL connection URL of a database with the schema of this version
  * @throws {UserError} when the file is damaged or of a newer version, or the store has data or is in use; errors of the
- *   driver; the reason of `signal`
+ *   driver; an error once `signal` aborts
  */
 export async function restore(
   url: string,
-  open: OpenFile,
-  { replace, signal, onProgress }: RestoreOptions,
+  file: string,
+  options: RestoreOptions,
 ): Promise<BackupManifest> {
-  const manifest = await readManifest(open);
-  const { applied, later } = splitMigrations(manifest, await readMigrations());
-  const client = await connect(url, 'seller-mirror restore');
-  const load = async (): Promise<void> => {
-    const { all, replaced } = await tablesOf(client);
-    const tables = Object.keys(manifest.tables);
-    const unknown = tables.filter((table) => !all.includes(table));
-    if (unknown.length > 0) throw damaged(`no table is named ${unknown.join(' or ')}`);
-    await client.query(`TRUNCATE ${listOf([...new Set([...replaced, ...tables])])}`);
-    let done = 0;
-    await withoutTriggers(client, 'mirror', tables, () =>
-      readRows(open, manifest, signal, async (table, rows) => {
-        const copy = client.query(copyFrom(`COPY mirror.${table} FROM STDIN`));
-        await finished(rows, copy);
-        onProgress?.((done += copy.rowCount), sumOf(manifest));
-        return copy.rowCount;
-      }),
-    );
-    await continueSequences(client, 'mirror', manifest.sequences);
-  };
-  try {
+  const manifest = await readManifest(file);
+  const migrations = divideMigrations(manifest, await readMigrations());
+  const replaceStore = async (client: Client): Promise<void> => {
+    await client.query(NO_TIMEOUTS);
     const { saved, replaced } = await tablesOf(client);
-    const all = listOf(replaced);
     await assertUnused(client);
-    await client.query(`BEGIN; SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'; LOCK TABLE ${all}`);
+    await client.query(`BEGIN; SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
+    await client.query(`LOCK TABLE ${listOf(replaced)}`);
     await assertUnused(client); // others may have connected before the tables were locked
-    if (!replace) await assertEmpty(client, saved);
-    if (later.length === 0) await load();
-    else {
-      await client.query(`TRUNCATE ${all}`);
-      await loadEarlier(client, applied, load, later);
-    }
-    // The targets of feeds hold what the replaced data was: this store has to take them over.
-    await client.query(
-      `UPDATE mirror.feed_views
-          SET token = NULL, next_token = NULL, sums = NULL, sums_of = NULL,
-              waiting_since = coalesce(waiting_since, clock_timestamp())`,
-    );
-    // Result files belong to the machine of the backup. Don't write them here.
-    await client.query(
-      `UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
-        WHERE result_path IS NOT NULL`,
-    );
-    signal.throwIfAborted();
+    if (!options.replace) await assertEmpty(client, saved);
+    await client.query(`TRUNCATE ${listOf(replaced)}`);
+    await inSchemaOf(client, migrations, () => load(client, file, manifest, options));
+    await client.query(FORGET_PLACES);
+    options.signal.throwIfAborted();
     await client.query('COMMIT');
-    await client.query(`ANALYZE ${all}`); // without statistics the first queries would be slow
-    return manifest;
-  } catch (error) {
+    // Without statistics, which an abort may leave out, the first queries are only slow.
+    await client.query(`ANALYZE ${listOf(replaced)}`).catch(() => undefined);
+  };
+  await withOwnClient(url, 'restore', options.signal, replaceStore).catch((error: unknown) => {
     throw explained(error, url);
-  } finally {
-    // Closing the connection rolls back an open transaction.
-    await client.end().catch(() => undefined);
-  }
+  });
+  return manifest;
 }
 
 function listOf(tables: readonly string[]): string {
   return tables.map((name) => `mirror.${name}`).join(', ');
-}
-
-/**
- * Divides this version's migrations into those of the backup and later ones.
- * @throws {UserError} when the backup has one that this version has not, or that has other SQL here
- */
-function splitMigrations(
-  { migrations }: BackupManifest,
-  own: readonly Migration[],
-): { readonly applied: Migration[]; readonly later: Migration[] } {
-  const isApplied = (one: Migration): boolean =>
-    migrations.includes(`${one.name} ${checksumOf(one)}`);
-  const names = own.map(({ name }) => name);
-  const unknown = migrations.filter((one) => !names.includes(one.split(' ')[0] ?? ''));
-  if (unknown.length > 0) {
-    throw new UserError(
-      'the backup was made by a newer version of this program',
-      'Nothing was changed. Upgrade this program, then repeat.',
-      'BACKUP',
-    );
-  }
-  const applied = own.filter(isApplied);
-  if (applied.length === migrations.length && applied.length > 0) {
-    return { applied, later: own.filter((one) => !isApplied(one)) };
-  }
-  throw new UserError(
-    'the backup was made by a build of this program with other tables than any release',
-    'Nothing was changed. Restore it with the build that made it.',
-    'BACKUP',
-  );
-}
-
-/**
- * Loads a backup of an earlier version: into new schemas with its tables, which are then migrated. The rows move from
- * there into the store's own tables, so that rights and other people's views stay.
- */
-async function loadEarlier(
-  client: Client,
-  applied: readonly Migration[],
-  load: () => Promise<void>,
-  later: readonly Migration[],
-): Promise<void> {
-  await client.query(
-    `ALTER SCHEMA mirror RENAME TO ${OWN}; ALTER SCHEMA reporting RENAME TO ${OWN}_reporting;
-     SET LOCAL search_path = mirror`,
-  );
-  for (const migration of applied) await apply(client, migration);
-  await load();
-  for (const migration of later) await apply(client, migration);
-  const { saved } = await tablesOf(client);
-  await withoutTriggers(client, OWN, saved, async () => {
-    for (const table of saved) {
-      const columns = await columnsOf(client, table);
-      await client.query(
-        `INSERT INTO ${OWN}.${table} (${columns.map(({ name }) => name).join(', ')})
-         OVERRIDING SYSTEM VALUE
-         SELECT ${columns.map(({ value }) => value).join(', ')} FROM mirror.${table}`,
-      );
-    }
-  });
-  await continueSequences(client, OWN, await sequencesOf(client));
-  await client.query(
-    `DROP SCHEMA reporting, mirror CASCADE;
-     ALTER SCHEMA ${OWN} RENAME TO mirror; ALTER SCHEMA ${OWN}_reporting RENAME TO reporting`,
-  );
-}
-
-/** Name of the store's own schema while the backup's has the name `mirror`. */
-const OWN = 'seller_mirror_own';
-
-/** The columns of a table in both schemas, with SQL that moves each: enum types of two schemas differ. */
-async function columnsOf(
-  client: Client,
-  table: string,
-): Promise<{ name: string; value: string }[]> {
-  const { rows } = await client.query<{ name: string; value: string }>(
-    `SELECT quote_ident(attname) AS name,
-            quote_ident(attname) || CASE WHEN typnamespace = to_regnamespace('${OWN}')
-              THEN '::text::' || format_type(atttypid, atttypmod) ELSE '' END AS value
-       FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
-      WHERE attrelid = to_regclass('${OWN}.' || quote_ident($1)) AND attnum > 0
-        AND NOT attisdropped AND attgenerated = ''
-      ORDER BY attnum`,
-    [table],
-  );
-  return rows;
-}
-
-/** Triggers ran when the rows were first written. */
-async function withoutTriggers(
-  client: Client,
-  schema: string,
-  tables: readonly string[],
-  work: () => Promise<void>,
-): Promise<void> {
-  const set = async (what: 'DISABLE' | 'ENABLE'): Promise<void> => {
-    for (const name of tables) {
-      await client.query(`ALTER TABLE ${schema}.${name} ${what} TRIGGER USER`);
-    }
-  };
-  await set('DISABLE');
-  await work();
-  await set('ENABLE');
-}
-
-/** No number is used twice: neither one of the backup, nor one of the data that it replaced. */
-async function continueSequences(
-  client: Client,
-  schema: string,
-  sequences: BackupManifest['sequences'],
-): Promise<void> {
-  for (const [name, last] of Object.entries(sequences)) {
-    await client.query(
-      `SELECT setval(to_regclass('${schema}.' || quote_ident($1)),
-                     greatest($2::bigint, (SELECT last_value FROM pg_sequences
-                                            WHERE schemaname = '${schema}' AND sequencename = $1)))`,
-      [name, last],
-    );
-  }
 }
 
 /** Other connections have two seconds to end. A process that is exiting needs less. */
@@ -501,11 +339,8 @@ async function assertUnused(client: Client): Promise<void> {
     users = await usersOf(client);
   }
   if (users.length === 0) return;
-  throw new UserError(
-    `the store is in use by ${users.join(', ')}`,
-    'Nothing was changed. Stop it, or wait for it to end, then repeat.',
-    'BACKUP',
-  );
+  const problem = `the store is in use by ${users.join(', ')}`;
+  throw refusal(problem, 'Stop it, or wait for it to end, then repeat.');
 }
 
 /** Names of connected processes, and of processes with a heartbeat, which may not be connected just now. */
@@ -523,10 +358,10 @@ async function usersOf(client: Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-async function assertEmpty(client: Client, names: readonly string[]): Promise<void> {
-  const each = names.map((name) => `EXISTS (SELECT FROM mirror.${name})`);
-  const { rows } = await client.query(`SELECT ${each.join(' OR ')} AS found`);
-  if (!(rows[0] as { found: boolean }).found) return;
+async function assertEmpty(client: Client, tables: readonly string[]): Promise<void> {
+  const each = tables.map((name) => `EXISTS (SELECT FROM mirror.${name})`);
+  const { rows } = await client.query(`SELECT WHERE ${each.join(' OR ')}`);
+  if (rows.length === 0) return;
   throw new UserError(
     'the store has data',
     'Use --replace to replace its data, or set DATA_DIR or DATABASE_URL to restore into another store.',
@@ -534,24 +369,152 @@ async function assertEmpty(client: Client, names: readonly string[]): Promise<vo
   );
 }
 
+/** This version's migrations. */
+interface Migrations {
+  /** Those that the backup's store had. */
+  readonly applied: readonly Migration[];
+  readonly later: readonly Migration[];
+}
+
+/** @throws {UserError} when the backup has one that this version has not, or that has other SQL here */
+function divideMigrations({ migrations }: BackupManifest, own: readonly Migration[]): Migrations {
+  const history = new Map(migrations.map((one) => one.split(' ') as [string, string]));
+  const { edited, unknown } = compare(history, own);
+  if (unknown.length > 0) {
+    throw refusal(
+      'the backup was made by a newer version of this program',
+      'Upgrade this program, then repeat.',
+    );
+  }
+  if (edited.length > 0) {
+    throw refusal(
+      'the backup was made by a build of this program with other tables than any release',
+      'Restore it with the build that made it.',
+    );
+  }
+  return {
+    applied: own.filter(({ name }) => history.has(name)),
+    later: own.filter(({ name }) => !history.has(name)),
+  };
+}
+
+/** Name of the store's own schema while the backup's has the name `mirror`. */
+const OWN = 'seller_mirror_own';
+
+/**
+ * Runs `fill` with a schema of the backup's version. If that is an earlier one, new schemas with its tables are filled,
+ * then migrated. The rows move from there into the store's own tables, so that rights and other people's views stay.
+ */
+async function inSchemaOf(
+  client: Client,
+  { applied, later }: Migrations,
+  fill: () => Promise<void>,
+): Promise<void> {
+  if (later.length === 0) return fill();
+  await client.query(
+    `ALTER SCHEMA mirror RENAME TO ${OWN}; ALTER SCHEMA reporting RENAME TO ${OWN}_reporting;
+     SET LOCAL search_path = mirror`,
+  );
+  for (const migration of applied) await apply(client, migration);
+  await fill();
+  for (const migration of later) await apply(client, migration);
+  const { saved } = await tablesOf(client);
+  await setTriggers(client, 'DISABLE', OWN, saved);
+  for (const table of saved) {
+    const { names, values } = await columnsOf(client, table);
+    await client.query(
+      `INSERT INTO ${OWN}.${table} (${names}) OVERRIDING SYSTEM VALUE
+       SELECT ${values} FROM mirror.${table}`,
+    );
+  }
+  await setTriggers(client, 'ENABLE', OWN, saved);
+  await continueSequences(client, OWN, await sequencesOf(client));
+  await client.query(
+    `DROP SCHEMA reporting, mirror CASCADE;
+     ALTER SCHEMA ${OWN} RENAME TO mirror; ALTER SCHEMA ${OWN}_reporting RENAME TO reporting`,
+  );
+}
+
+/** SQL of the columns of a table in both schemas, and of values for them: enum types of two schemas differ. */
+async function columnsOf(
+  client: Client,
+  table: string,
+): Promise<{ readonly names: string; readonly values: string }> {
+  return onlyRow(
+    await client.query<{ names: string; values: string }>(
+      `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS names,
+              string_agg(quote_ident(attname) || CASE WHEN typnamespace = to_regnamespace('${OWN}')
+                THEN '::text::' || format_type(atttypid, atttypmod) ELSE '' END, ', ' ORDER BY attnum) AS values
+         FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+        WHERE attrelid = to_regclass('${OWN}.' || quote_ident($1)) AND attnum > 0
+          AND NOT attisdropped AND attgenerated = ''`,
+      [table],
+    ),
+  );
+}
+
+/** Replaces the rows of the backup's tables, in a schema of the backup's version. */
+async function load(
+  client: Client,
+  file: string,
+  manifest: BackupManifest,
+  { signal, onProgress }: BackupOptions,
+): Promise<void> {
+  const tables = Object.keys(manifest.tables);
+  let done = 0;
+  await client.query(`TRUNCATE ${listOf(tables)} CASCADE`); // migrations may have written rows
+  await setTriggers(client, 'DISABLE', 'mirror', tables);
+  await readRows(file, manifest, signal, async (table, rows) => {
+    const copy = client.query(copyFrom(`COPY mirror.${table} FROM STDIN`));
+    await finished(rows, copy);
+    onProgress?.((done += copy.rowCount), sumOf(manifest));
+    return copy.rowCount;
+  });
+  await setTriggers(client, 'ENABLE', 'mirror', tables);
+  await continueSequences(client, 'mirror', manifest.sequences);
+}
+
+/** Disables the triggers, which ran when the rows were first written, or enables them. */
+async function setTriggers(
+  client: Client,
+  to: 'DISABLE' | 'ENABLE',
+  schema: string,
+  tables: readonly string[],
+): Promise<void> {
+  await client.query(
+    tables.map((name) => `ALTER TABLE ${schema}.${name} ${to} TRIGGER USER`).join(';'),
+  );
+}
+
+/** No number is used twice: neither one of the backup, nor one of the data that it replaced. */
+async function continueSequences(
+  client: Client,
+  schema: string,
+  sequences: BackupManifest['sequences'],
+): Promise<void> {
+  await client.query(
+    `SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, greatest(value::bigint, last_value))
+       FROM pg_sequences JOIN json_each_text($2) AS known (name, value) ON name = sequencename
+      WHERE schemaname = $1`,
+    [schema, JSON.stringify(sequences)],
+  );
+}
+
 function explained(error: unknown, url: string): unknown {
   const code = errorCode(error);
-  // Invalid data or a violated constraint. Don't show the message, which may quote a row.
-  if (/^2[23]/.test(code)) return damaged('the database rejects its rows', error);
+  // Invalid data, a violated constraint or an unknown table. Don't show the message, which may quote a row.
+  if (/^2[23]|^42P01$/.test(code)) return damaged('the database rejects its rows', error);
   if (code === '55P03') {
-    return new UserError(
+    return refusal(
       `another program kept the store locked for ${LOCK_TIMEOUT}`,
-      'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
-      'BACKUP',
+      '`seller-mirror db status` shows who is connected to the embedded server.',
     );
   }
   if (code === '42501') {
-    return new UserError(
+    return refusal(
       'the role in DATABASE_URL does not own the tables of schema mirror',
-      'Nothing was changed. Use the role that owns them in DATABASE_URL.',
-      'BACKUP',
-      1,
-      { cause: error },
+      'Use the role that owns them in DATABASE_URL.',
+      error,
     );
   }
   return explainDatabaseError(error, url) ?? error;

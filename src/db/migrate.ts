@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { errorCode } from '../domain/error-code.js';
-import { DbClient } from './connection.js';
 import { assertUsable } from './requirements.js';
 import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
@@ -44,10 +43,8 @@ export interface MigrationState {
  * call from several processes at once. If nothing is pending it costs three small queries.
  * @param migrations by default, those of this package
  * @returns the names of the migrations that this call applied
- * @throws {UserError} if a newer version of this program migrated the database
- * @throws {UserError} if a migration was applied with other SQL than this version has
- * @throws {StoreTooOldError | UserError}
- * @throws {UserError} with the database's message; the failed migration was rolled back
+ * @throws {UserError} if another version or build migrated the database, if it is too old, or with its message: the
+ *   failed migration was rolled back
  */
 export async function migrate(
   url: string,
@@ -69,7 +66,7 @@ export async function migrationState(
   migrations?: readonly Migration[],
 ): Promise<MigrationState> {
   const all = migrations ?? (await readMigrations());
-  return withConnection(url, (client) => compare(client, all));
+  return withConnection(url, async (client) => compare(await readHistory(client), all));
 }
 
 /** The package's migrations, in order. */
@@ -84,7 +81,7 @@ export async function readMigrations(): Promise<Migration[]> {
 }
 
 async function pendingIn(client: Client, all: readonly Migration[]): Promise<Migration[]> {
-  const state = await compare(client, all);
+  const state = compare(await readHistory(client), all);
   const problem = schemaProblem(state);
   if (problem !== null) throw problem;
   return all.filter(({ name }) => state.pending.includes(name));
@@ -107,8 +104,11 @@ export function schemaProblem({ edited, unknown }: MigrationState): UserError | 
   );
 }
 
-async function compare(client: Client, all: readonly Migration[]): Promise<MigrationState> {
-  const applied = await readHistory(client);
+/** Compares migrations with a history: names of applied ones, and their checksums. */
+export function compare(
+  applied: ReadonlyMap<string, string>,
+  all: readonly Migration[],
+): MigrationState {
   const names = all.map(({ name }) => name);
   return {
     pending: names.filter((name) => !applied.has(name)),
@@ -159,22 +159,14 @@ export function checksumOf({ sql }: Migration): string {
 }
 
 /** Runs `work` on its own connection, which also holds the lock. */
-async function withConnection<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new DbClient({
-    connectionString: url,
-    application_name: 'seller-mirror migrate',
-    connectionTimeoutMillis: 30_000,
-  });
-  try {
-    await client.connect();
+function withConnection<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  return withOwnClient(url, 'migrate', null, async (client) => {
     await assertUsable(client, url);
     await client.query('SET search_path = mirror; SET statement_timeout = 0');
-    return await work(client);
-  } catch (error) {
+    return work(client);
+  }).catch((error: unknown) => {
     throw explain(error, url);
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  });
 }
 
 function explain(error: unknown, url: string): UserError {

@@ -108,31 +108,32 @@ export function createQueuePool(url: string, options: QueuePoolOptions): Endable
 /**
  * Runs `work` on a connection of its own, and closes it.
  * @param name of the command, shown in pg_stat_activity
- * @param signal ends the attempt to connect, or the connection, also during a query
+ * @param signal ends the attempt to connect, or the connection, also during a query; null: nothing does
  */
 export async function withOwnClient<T>(
   url: string,
   name: string,
-  signal: AbortSignal,
+  signal: AbortSignal | null,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   const socket = new Socket();
   const client = new DbClient({
     connectionString: url,
     application_name: `seller-mirror ${name}`,
     connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
     stream: () => socket,
   });
   const abort = (): void => void socket.destroy(new Error('interrupted'));
-  signal.addEventListener('abort', abort, { once: true });
+  signal?.addEventListener('abort', abort, { once: true });
   try {
     await client.connect();
     // Ends a query within a second after its client is gone. Not supported on every system.
     await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
     return await work(client);
   } finally {
-    signal.removeEventListener('abort', abort);
+    signal?.removeEventListener('abort', abort);
     await client.end().catch(() => undefined);
   }
 }

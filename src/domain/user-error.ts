@@ -15,7 +15,6 @@ export type UserErrorCode =
   | 'TARGET'
   | 'VIEW'
   | 'BACKUP'
-  | 'NOT_A_BACKUP'
   | 'NO_ROWS'
   | 'NO_MIRROR'
   | 'DATABASE_URL'

@@ -1,5 +1,4 @@
-import { isUserError, UserError } from '../../domain/user-error.js';
-import { createReadStream } from 'node:fs';
+import { UserError } from '../../domain/user-error.js';
 import { stat } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
@@ -132,19 +131,14 @@ async function restoreFrom(
 ): Promise<void> {
   const { replace = false, check = false, takeOverFeeds = false } = options;
   await assertReadable(file);
-  const open = () => createReadStream(file, { highWaterMark: 1 << 18 });
-  const manifest = await readManifest(open).catch((error: unknown) => {
-    if (!isUserError(error, 'NOT_A_BACKUP')) throw error;
-    throw new UserError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP, 'FAILED');
-  });
-  if (check) await checkBackup(open, signal);
+  const manifest = check ? await checkBackup(file, signal) : await readManifest(file);
   if (!check) {
     const opening = openDatabase(databaseOptions('restore', signal));
     const database = await unlessAborted(opening, signal);
     try {
       await withProgress('restore', (progress) => {
         const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-        return restore(database.url, open, { replace, signal, onProgress });
+        return restore(database.url, file, { replace, signal, onProgress });
       });
     } finally {
       await database.close();

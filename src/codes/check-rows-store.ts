@@ -155,3 +155,38 @@ function withGroup(row: CheckRow & { place: number }): CheckRow {
 function patternOf(search: string | null): string | null {
   return search === null ? null : `%${search.replaceAll(/[\\%_]/g, '\\$&')}%`;
 }
+
+/** A finished check of a list of customers, and how many of them need somebody, as on its page. */
+export interface CheckToAnswer {
+  readonly auditId: bigint;
+  readonly sellerId: string;
+  /** The list's name. It may hold a purchase code, which viewers see masked. */
+  readonly source: string;
+  readonly finishedAt: Date;
+  readonly customers: number;
+}
+
+/** Only the newest lists are counted. */
+const MAX_TO_ANSWER = 3;
+
+/**
+ * The newest check of each list that finished within a week, if customers need somebody. A newer check of the same list
+ * takes the place of an older one; a list of codes alone names no customer.
+ */
+export async function listChecksToAnswer({ pool }: Db): Promise<CheckToAnswer[]> {
+  const { rows } = await pool.query<CheckToAnswer>(
+    `SELECT * FROM (
+       SELECT a.audit_id AS "auditId", a.seller_id AS "sellerId", a.source, a.finished_at AS "finishedAt",
+              a.rejected + (SELECT count(*)::int FROM mirror.audit_codes c JOIN mirror.audit_entries e USING (audit_id, position)
+                             WHERE c.audit_id = a.audit_id
+                               AND c.verdict IN ('no_longer_valid', 'invalid', 'unproven')) AS customers
+         FROM (SELECT DISTINCT ON (source) * FROM mirror.audits
+                WHERE state = 'finished' AND finished_at > now() - interval '7 days' AND list_pruned_at IS NULL AND cardinality(columns) > 1
+                ORDER BY source, audit_id DESC) a
+        WHERE a.rejected + a.no_longer_valid + a.invalid + a.unproven > 0
+        ORDER BY a.audit_id DESC LIMIT $1) n
+      WHERE customers > 0`,
+    [MAX_TO_ANSWER],
+  );
+  return rows;
+}

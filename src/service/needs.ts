@@ -10,6 +10,7 @@ import type { MomentAhead } from '../db/moments.js';
 import type { Run } from '../catalogue/runs-store.js';
 import type { Parking } from '../catalogue/sellers-store.js';
 import { UNREADABLE_RUNS } from '../catalogue/status-store.js';
+import type { CheckToAnswer } from '../codes/check-rows-store.js';
 import type { AuditProgress } from '../codes/types.js';
 import { moment } from '../domain/moment.js';
 import { plural } from '../domain/text.js';
@@ -231,6 +232,11 @@ export function auditNeed(
     source,
     page,
   });
+}
+
+/** `Check 3 is finished: 12 customers to answer`: information, which no alert and no count of needs includes. */
+export function toAnswerText({ auditId, customers }: CheckToAnswer): string {
+  return `Check ${auditId} is finished: ${plural(customers, 'customer')} to answer`;
 }
 
 export function runPage(runId: bigint): Need['page'] {

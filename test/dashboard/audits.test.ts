@@ -10,6 +10,7 @@ import { folder, run } from '../cli/support.js';
 import { auditVerdicts, enter, listOf, progress, truthOf } from '../codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
+import { storeSeller } from '../support/states.js';
 import { until } from '../support/until.js';
 import { formTokenIn, HOST, openDashboard, textOf, unescaped, type Visitor } from './dashboard.js';
 import { useShop } from './shop.js';
@@ -480,6 +481,47 @@ describe('the pages of audits', () => {
     }
     expect(viewed, 'nor the form in which a code was found').not.toContain(labelled);
     expect(viewed, 'a rejected line shows nothing of its other columns').not.toContain('Flo');
+  });
+
+  it('are named on the overview and by `status` while customers need an answer, for a week or until the list is checked again', async () => {
+    const [valid = '', other = ''] = listOf(shop(), 2);
+    const bad = 'f0'.repeat(16);
+    const check = async (name: string, lines: readonly string[]): Promise<bigint> => {
+      const auditId = await start(await sendList(lines.join('\n'), { name }), { yes: 'yes' });
+      await finish(auditId);
+      return auditId;
+    };
+    await check('codes.txt', [valid, bad]);
+    await storeSeller(mirror(), 'main', 'succeeded');
+    expect(textOf(await operator().page('/')), 'nobody to write to').toContain(
+      'Nothing needs you.',
+    );
+    const lines = [`Ada,${valid}`, `Bob,${bad}`, `Cy,${bad}`, 'Di,'];
+    const auditId = await check('buyers.csv', ['Name,Code', ...lines]);
+    const told = `Check ${auditId} is finished: 3 customers to answer`;
+    expect(textOf(await operator().page(`/audits/${auditId}`))).toContain(
+      '3 customers need somebody',
+    );
+    const page = await operator().page('/');
+    expect(textOf(page)).toMatch(new RegExp(`${told} buyers\\.csv \\(.*\\) Open check ${auditId}`));
+    expect(page).toContain(`<a class="button" href="/audits/${auditId}">`);
+    expect(page).not.toContain('Nothing needs you');
+    const viewed = textOf(await (await dashboard().login('viewer')).page('/'));
+    expect(viewed).toContain(told);
+    expect(viewed).not.toContain('buyers');
+    expect((await run(['status'], env())).stdout.replaceAll(/\s+/g, ' ')).toContain(told);
+    const age = (days: number) =>
+      mirror().rows(`UPDATE mirror.audits SET finished_at = finished_at - interval '${days} days'`);
+    await age(6);
+    expect(textOf(await operator().page('/'))).toContain(told);
+    await check('buyers.csv', ['Name,Code', `Ada,${valid}`, `Bob,${other}`]);
+    expect(textOf(await operator().page('/')), 'checked again').toContain('Nothing needs you.');
+    const again = await check('buyers.csv', ['Name,Code', `Bob,${bad}`]);
+    expect(await operator().page('/')).toContain(
+      `Check ${again} is finished: 1 customer to answer`,
+    );
+    await age(8);
+    expect(textOf(await operator().page('/')), 'after a week').toContain('Nothing needs you.');
   });
 
   it('cancel an audit and resume it', async () => {

@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
 import { describeWide } from '../../catalogue/changes.js';
+import { type CheckToAnswer, listChecksToAnswer } from '../../codes/check-rows-store.js';
 import { count, age } from '../../domain/text.js';
 import { stateWord, toneOf } from '../../listing/listing.js';
 import {
@@ -11,7 +12,7 @@ import {
   type SellerCard,
   statusJson,
 } from '../../service/board.js';
-import type { Need } from '../../service/needs.js';
+import { type Need, toAnswerText } from '../../service/needs.js';
 import { nextTimes } from '../../service/sellers-resource.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, readSettings, withApp } from '../execute.js';
@@ -51,6 +52,7 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
       new Date(db.clock.now()),
       options.seller,
     );
+    const toAnswer = await listChecksToAnswer(db);
     const shown = feeds.filter(
       ({ place, sellers: of }) =>
         place !== null && (options.seller === undefined || of?.includes(options.seller) !== false),
@@ -58,7 +60,7 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
     const json = options.json === true ? statusJson({ sellers, feeds }) : null;
     await printResult(options, json, () => {
       const look = stdoutLook();
-      const blocks = sellers.map((seller) => sellerLines(seller, now, look));
+      const blocks = sellers.map((seller) => sellerLines(seller, toAnswer, now, look));
       if (blocks.length === 0) blocks.push(NO_SELLER);
       return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
     });
@@ -103,7 +105,12 @@ function details(
   return pairs(present, look, '  ');
 }
 
-function sellerLines(seller: SellerCard, now: Date, look: Look): string {
+function sellerLines(
+  seller: SellerCard,
+  toAnswer: readonly CheckToAnswer[],
+  now: Date,
+  look: Look,
+): string {
   const { sellerId, configured, state, running, itemsMirroredAt, needs } = seller;
   const run =
     running === null
@@ -117,7 +124,14 @@ function sellerLines(seller: SellerCard, now: Date, look: Look): string {
         : `, items mirrored ${age(itemsMirroredAt, now)}`;
   const known = configured ? '' : ' (in the store, not configured)';
   const head = headLine(state, sellerId, `${run}${last}${known}`, look);
-  return head + details(detailsOf(seller, now), needs, now, look);
+  const finished = toAnswer
+    .filter((check) => check.sellerId === sellerId)
+    .map((check) => {
+      const exported = `\`seller-mirror audits export ${check.auditId} --out result.csv\``;
+      return `${toAnswerText(check)} (${age(check.finishedAt, now)}); ${exported} writes the list with its verdicts`;
+    });
+  const texts = { ...detailsOf(seller, now), codes: finished.join('. ') };
+  return head + details(texts, needs, now, look);
 }
 
 function detailsOf(seller: SellerCard, now: Date): Readonly<Record<string, string | null>> {

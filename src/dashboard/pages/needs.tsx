@@ -1,6 +1,7 @@
 import type { FC } from 'hono/jsx';
+import type { CheckToAnswer } from '../../codes/check-rows-store.js';
 import { plural } from '../../domain/text.js';
-import type { Need } from '../../service/needs.js';
+import { auditPage, type Need, toAnswerText } from '../../service/needs.js';
 import { type DashboardContext, isOperator, listName } from '../context.js';
 import { capital } from '../format.js';
 import { ActionButton, Ago, Section, Untrusted } from '../parts.js';
@@ -8,10 +9,14 @@ import { ActionButton, Ago, Section, Untrusted } from '../parts.js';
 /** Needs that a page shows. The others follow when these are done. */
 const MAX_NEEDS = 12;
 
-/** `Needs you`: the most urgent first, or one line that nothing does. */
-export const NeedsYou: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) => (
+/** `Needs you`: the most urgent first, then customers to answer; or one line that nothing does. */
+export const NeedsYou: FC<{
+  needs: readonly Need[];
+  toAnswer: readonly CheckToAnswer[];
+  c: DashboardContext;
+}> = ({ needs, toAnswer, c }) => (
   <Section title="Needs you">
-    {needs.length === 0 ? (
+    {needs.length + toAnswer.length === 0 ? (
       <p class="muted">Nothing needs you.</p>
     ) : (
       <NeedList needs={needs.slice(0, MAX_NEEDS)} c={c} />
@@ -19,6 +24,25 @@ export const NeedsYou: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ 
     {needs.length > MAX_NEEDS ? (
       <p class="muted">and {plural(needs.length - MAX_NEEDS, 'more thing')}, less urgent</p>
     ) : null}
+    {toAnswer.length === 0 ? null : (
+      <ul class="list">
+        {toAnswer.map((check) => (
+          <li>
+            <div>
+              <h3>{toAnswerText(check)}</h3>
+              <p>
+                <Untrusted text={listName(c, check.source)} /> (<Ago at={check.finishedAt} />)
+              </p>
+            </div>
+            <div class="actions">
+              <a class="button" href={auditPage(check.auditId).path}>
+                {auditPage(check.auditId).label}
+              </a>
+            </div>
+          </li>
+        ))}
+      </ul>
+    )}
   </Section>
 );
 

@@ -8,6 +8,7 @@ import {
   type Running,
   summarizeChanges,
 } from '../../catalogue/overview-store.js';
+import { listChecksToAnswer } from '../../codes/check-rows-store.js';
 import { count, money, plural, roughly } from '../../domain/text.js';
 import { stateWord } from '../../listing/listing.js';
 import { type CopyState, readBoard, type SellerCard } from '../../service/board.js';
@@ -55,8 +56,9 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   app.get('/', async (c) => {
     const now = new Date(db.clock.now());
     const since = new Date(now.getTime() - DAY_MS);
-    const [board, happened, running, moves] = await Promise.all([
+    const [board, toAnswer, happened, running, moves] = await Promise.all([
       readBoard(db, config, now),
+      listChecksToAnswer(db),
       summarizeChanges(db, since),
       readRunning(db),
       listPriceMoves(db, since, MAX_MOVES),
@@ -94,7 +96,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       <>
         {hasCopy ? (
           <>
-            <NeedsYou needs={needs} c={c} />
+            <NeedsYou needs={needs} toAnswer={toAnswer} c={c} />
             <div class={others.length === 0 ? 'columns' : undefined}>
               <WhileYouSlept happened={happened} />
               {only !== undefined && others.length === 0 ? (

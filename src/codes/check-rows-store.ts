@@ -36,11 +36,6 @@ export interface CheckRow extends Omit<AuditResult, 'columns' | 'listed' | 'sell
   readonly lastValidAt: Date | null;
 }
 
-/** As `looksLikeCode`: a digit, and six letters and digits. */
-const IS_ODD = `SELECT coalesce(c.spelling, p.code) !~ '[[:digit:]]'
-      OR length(regexp_replace(coalesce(c.spelling, p.code), '[^[:alnum:]]', '', 'g')) < 6
-  FROM mirror.purchase_codes p WHERE p.code_id = c.code_id`;
-
 /**
  * SQL of the rows of check $1 with their groups, as places in `GROUPS`; $2: text in any cell of the line, or null. A
  * known valid code that was denied as a proof has a negative position: it stands in no line.
@@ -48,9 +43,8 @@ const IS_ODD = `SELECT coalesce(c.spelling, p.code) !~ '[[:digit:]]'
 const GROUPED = `
   SELECT c.position, e.entry, c.code_id,
          CASE c.verdict
-           WHEN 'no_longer_valid' THEN 0
-           WHEN 'invalid' THEN CASE WHEN (${IS_ODD}) THEN 3 ELSE 1 END
-           WHEN 'unproven' THEN 2 WHEN 'valid' THEN 5 ELSE 4 END AS place
+           WHEN 'no_longer_valid' THEN 0 WHEN 'invalid' THEN 1 WHEN 'unproven' THEN 2 WHEN 'valid' THEN 5 ELSE 4
+         END AS place
     FROM mirror.audit_codes c
     LEFT JOIN mirror.audit_entries e ON e.audit_id = c.audit_id AND e.position = c.position
    WHERE c.audit_id = $1 AND c.position >= 0

@@ -375,7 +375,7 @@ describe('the pages of audits', () => {
 
   it('begin with the codes that need somebody, each with its reason, so that nobody searches the result', async () => {
     const [valid = '', gone = ''] = listOf(shop(), 2);
-    const list = ['code', valid, gone, 'f0'.repeat(16), 'n/a', ''].join('\n');
+    const list = ['code', valid, gone, 'f0'.repeat(16), 'n/a', 'f0'.repeat(16)].join('\n');
     const auditId = await start(await sendList(list), { yes: 'yes' });
     await finish(auditId);
     await mirror().rows(`UPDATE mirror.audit_codes SET verdict = 'no_longer_valid' WHERE code_id IN
@@ -384,11 +384,18 @@ describe('the pages of audits', () => {
       UPDATE mirror.audits SET valid = valid - 1, no_longer_valid = no_longer_valid + 1`);
     const page = await operator().page(`/audits/${auditId}`);
     const headings = [...page.matchAll(/<h2[^>]*>([^<]+)/g)].map(([, text]) => text);
-    expect(headings.slice(0, 3)).toEqual(['No longer valid 1', 'Invalid 1', 'Not a code 1']);
-    expect(textOf(page)).toMatch(/3 codes need somebody\. 1 other is valid\./);
-    expect(textOf(page)).toMatch(/Needs somebody 3 Valid 1 All 4/);
+    expect(headings.slice(0, 2)).toEqual(['No longer valid 1', 'Invalid 3']);
+    expect(await checks(), 'the list of checks has the same numbers').toMatchObject([
+      { invalid: '2' },
+    ]);
+    expect(textOf(page)).toContain('while your key worked. 3 lines with 2 codes.');
+    expect(textOf(page)).toMatch(/4 codes need somebody\. 1 other is valid\./);
+    expect(textOf(page)).toMatch(/Needs somebody 4 Valid 1 All 5/);
     expect(page).toContain('Denied twice, some time apart, while your key worked.');
     expect(page).toContain('The cell says “n/a”');
+    expect(page, 'its customer is asked for the code').toContain(
+      'we have no purchase code from you',
+    );
     // Proofs are for the few who ask.
     expect(page).not.toContain('Your key works');
     const row = [...page.matchAll(/href="([^"]+line=\d+)"/g)].map(([, href = '']) => href);

@@ -10,6 +10,7 @@ import { maskCode, maskLikelyCodes } from '../../domain/secret.js';
 import { count, plural } from '../../domain/text.js';
 import { CopyButton, customerFacts, Reply, Steps } from '../answer.js';
 import { type DashboardContext, type DashboardParts, isOperator } from '../context.js';
+import { looksLikeCode } from '../../marketplace/code.js';
 import { capital } from '../format.js';
 import { ActionButton, Facts, Icon, Untrusted } from '../parts.js';
 
@@ -62,10 +63,12 @@ export function hrefOf({ auditId, tab, search, pageNo, row }: View): string {
 export const GroupOf: FC<{
   group: Group;
   total: number;
+  /** Different codes in these lines; null: unknown. */
+  codes: number | null;
   rows: readonly CheckRow[];
   reasons: readonly UnprovenCount[];
   row: (row: CheckRow) => Child;
-}> = ({ group, total, rows, reasons, row }) => {
+}> = ({ group, total, codes, rows, reasons, row }) => {
   if (rows.length === 0) return null;
   const id = `group-${group}`;
   return (
@@ -74,7 +77,12 @@ export const GroupOf: FC<{
         <h2 id={id} class={`state ${WORDS[group][1]}`}>
           {WORDS[group][0]} {count(total)}
         </h2>
-        <p class="muted">{WORDS[group][2]}</p>
+        <p class="muted">
+          {WORDS[group][2]}
+          {codes === null || codes >= total
+            ? null
+            : ` ${plural(total, 'line')} with ${plural(codes, 'code')}.`}
+        </p>
       </div>
       {reasons.length === 0 ? null : (
         <ul class="lines muted">
@@ -126,7 +134,7 @@ export const Row: FC<{ row: CheckRow; view: View; c: DashboardContext; config: C
     ('codeId' in view.row ? view.row.codeId === codeId : view.row.entry === BigInt(entry ?? -1));
   const [who, second] = whoText(customer, code === null ? null : shortCode(code));
   const place = row.entry === null ? '' : placeOf(row);
-  const isShown = code !== null && row.group !== 'not_a_code' && who !== shortCode(code);
+  const isShown = code !== null && !holdsNoCode(row) && who !== shortCode(code);
   const shownCode = isShown ? shortCode(code) : null;
   return (
     <li class={isOpen ? 'row open' : 'row'}>
@@ -168,9 +176,14 @@ function whoText(customer: Customer | null, code: string | null): readonly [stri
   return [lines[0] ?? code ?? '', lines[1] ?? null];
 }
 
+/** Whether the customer has to be asked for the code: the line holds none, or `n/a`, which was asked about and is invalid. */
+function holdsNoCode({ group, code }: CheckRow): boolean {
+  return group === 'not_a_code' || (group === 'invalid' && !looksLikeCode(code ?? ''));
+}
+
 /** What is special about a row, beyond what its group shares. @param isWhole whether its text may be shown */
 function specialOf(row: CheckRow, isWhole: boolean): string | null {
-  const { purchase, group, verdict, cell, code, reason } = row;
+  const { purchase, group, cell, code, reason } = row;
   const item = purchase?.item?.name ?? null;
   switch (group) {
     case 'valid':
@@ -183,9 +196,10 @@ function specialOf(row: CheckRow, isWhole: boolean): string | null {
     case 'unproven':
       return capital(whyUnproven(reason));
     case 'not_a_code':
-      if (verdict === 'rejected') return `${capital(reason)}.`;
-      return isWhole ? `The cell says “${cell ?? code}”` : 'The cell does not look like a code';
+      return `${capital(reason)}.`;
     case 'invalid':
+      if (!holdsNoCode(row)) return null;
+      return isWhole ? `The cell says “${cell ?? code}”` : 'The cell does not look like a code';
     case 'waiting':
       return null;
   }
@@ -216,7 +230,7 @@ function replyTo(row: CheckRow, customer: Customer | null, { replies }: Config):
   const { group, code, purchase, lastValidAt } = row;
   if (group === 'waiting') return null;
   const facts = { firstName: customer?.firstName ?? null, code, purchase, lastValidAt };
-  return replyText(replies[group], facts, Date.now());
+  return replyText(replies[holdsNoCode(row) ? 'not_a_code' : group], facts, Date.now());
 }
 
 /** The proof of one row, beside the list; on narrow screens in its place. */
@@ -245,7 +259,7 @@ export async function proofPanel(
         </a>
       </div>
       <p class="sentence">
-        {group === 'not_a_code' ? (
+        {holdsNoCode(row) ? (
           <Untrusted text={specialOf(row, isOperator(c))} isWhole />
         ) : (
           <Untrusted text={verdictSentence(row, Date.now()).rest} none={WORDS[group][2]} isWhole />

@@ -144,6 +144,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
                 <GroupOf
                   group={group}
                   total={counts[group]}
+                  codes={search === null ? codesIn(audit, group) : null}
                   reasons={group === 'unproven' ? reasons : []}
                   rows={rows.filter((row) => row.group === group)}
                   row={(row) => <Row row={row} view={view} c={c} config={config} />}
@@ -252,6 +253,13 @@ function titleOf(c: DashboardContext, source: string): string {
 
 function sumOf(counts: Readonly<Record<Group, number>>, groups: readonly Group[]): number {
   return groups.reduce((sum, group) => sum + counts[group], 0);
+}
+
+/** The codes of a group, as the list of checks counts them; null: its lines hold none. */
+function codesIn(of: AuditProgress, group: Group): number | null {
+  const { noLongerValid, invalid, unproven, pending, valid } = of;
+  const all = { no_longer_valid: noLongerValid, invalid, unproven, waiting: pending, valid };
+  return group === 'not_a_code' ? null : all[group];
 }
 
 function groupsOf(tab: Tab): readonly Group[] {

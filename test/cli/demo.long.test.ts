@@ -9,7 +9,9 @@ it('the demo does the whole job: two mirrors, a list with bad and odd codes, its
   expect(code).toBe(0);
   expect(stdout).toContain('items: 200 listed: 200 added');
   expect(stdout).toContain('3 prices cut by 20 %');
-  expect(stdout).toMatch(/11 valid · 3 invalid · 2 no longer valid\n.* 3 lines rejected/);
+  expect(stdout).toMatch(
+    /11 valid · 3 invalid · 2 no longer valid\n.* 3 lines rejected · 1 line repeated/,
+  );
   expect(stdout).toMatch(/no longer valid {2}was valid, bought \d{4}-\d\d-\d\d/);
   expect(stdout).toContain('does not look like a code');
   const result = readFileSync(join(folder(), 'data/demo/customers checked.csv'), 'utf8');

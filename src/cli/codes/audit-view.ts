@@ -11,6 +11,7 @@ import { isForItem, type FailOptions } from './options.js';
 import { stateWord } from '../../listing/listing.js';
 import { describeVerdict, foundForm, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
+import { countRepeated } from '../../codes/enter-list.js';
 import { supportAt } from '../../codes/known-code.js';
 import { isInvalid } from '../../codes/rules.js';
 import { verdictFigures } from '../../codes/progress.js';
@@ -74,10 +75,12 @@ function mark(audit: AuditProgress, look: Look): string {
 
 function effort(audit: AuditProgress): string {
   const { apiCalls, finishedAt, reused, rejected, pending, state } = audit;
+  const repeated = countRepeated(audit);
   return [
     `${plural(apiCalls, 'request')}${finishedAt === null ? '' : ` in ${took(audit)}`}`,
     ...(reused > 0 ? [`${plural(reused, 'verdict')} reused`] : []),
     ...(rejected > 0 ? [`${plural(rejected, 'line')} rejected`] : []),
+    ...(repeated > 0 ? [`${plural(repeated, 'line')} repeated`] : []),
     ...(pending > 0 ? [`${plural(pending, 'code')} not checked yet`] : []),
     ...(state === 'cancelled' ? ['cancelled'] : []),
   ].join(' · ');

@@ -11,6 +11,7 @@ import {
   toneOf,
   type Value,
   type ValueType,
+  wordOf,
 } from '../listing/listing.js';
 import type { CsvDialect } from '../domain/csv.js';
 import { moment } from '../domain/moment.js';
@@ -68,7 +69,7 @@ export function addListing<Row extends object, Source>(
     options: [
       ...options,
       new Option('--limit <n>', `how many at most${most}`).argParser(positiveInteger),
-      formatOption(`the ${name}`),
+      formatOption(`the ${wordOf(name)}`),
       ...outOption('write them to this file, in the format of its ending'),
       ...(filters.some(({ type }) => type === 'seller') ? (['seller'] as const) : []),
       ...(['decimalComma', 'json', 'quiet', 'vertical', 'pager'] as const),
@@ -131,7 +132,7 @@ async function printListing<Row extends object, Source>(
     name,
     batches: firstOf(found, limit, () => (isCut = true)),
     columns: (page: readonly Row[], look: Look) => tableColumns(listing, page, look),
-    none: isFiltered ? `No ${name} match the filter.` : none,
+    none: isFiltered ? `No ${wordOf(name)} match the filter.` : none,
     json: (row: Row) => ndjsonLine(withColumnNames(json(row))).trimEnd(),
     file: (
       batches: AsyncIterable<readonly Row[]>,
@@ -140,7 +141,7 @@ async function printListing<Row extends object, Source>(
     ) => listingChunks(listing, batches, format, dialect),
   };
   await printRows(rows, destination, options, signal);
-  if (isCut) printNote(`more than ${limit} ${name}; --limit shows more\n`);
+  if (isCut) printNote(`more than ${limit} ${wordOf(name)}; --limit shows more\n`);
 }
 
 /** The first rows. @param onMore called when there are more */
@@ -202,7 +203,7 @@ export function styleOf(state: string): Style | null {
 
 function tableColumn(look: Look) {
   return <Row>({ name, type, value }: ListingColumn<Row>): TableColumn<Row> => ({
-    header: name,
+    header: wordOf(name),
     isNote: type === 'sentence' || type === 'long text' || type === 'record',
     ...(type === 'milliseconds' || type === 'money' ? { align: 'right' } : {}),
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),

@@ -89,7 +89,7 @@ const COUNTS: readonly ListingColumn<FoundAudit>[] = [
 /** Audits: listed, shown with how their list was read, and cancelled. */
 export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
   listing: AUDITS,
-  one: 'audit',
+  one: 'check',
   ids: 'number',
   async find(db, id) {
     const auditId = BigInt(id);
@@ -140,7 +140,7 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
       async perform({ source: db }, { auditId, sellerId }) {
         if ((await cancelAudit(db, auditId)) === 'finished') {
           throw new UserError(
-            `audit ${auditId} is finished: there is nothing to cancel`,
+            `check ${auditId} is finished: there is nothing to cancel`,
             `\`seller-mirror audits export ${auditId}\` writes its result`,
             'FAILED',
           );
@@ -148,7 +148,7 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
         const audit = await getAudit(db, auditId);
         const left = plural(audit?.pending ?? 0, 'code');
         return {
-          text: `${sellerId} · audit ${auditId} is cancelled: ${left} not checked yet`,
+          text: `${sellerId} · check ${auditId} is cancelled: ${left} not checked yet`,
           json: { audit },
           notice: 'cancelled',
         };

@@ -56,7 +56,7 @@ export async function performCheck(
   const { auditId } = job;
   try {
     signal.throwIfAborted();
-    const busy = (): Error => new UserError(`another job works on audit ${auditId}`, '', 'BUSY');
+    const busy = (): Error => new UserError(`another job works on check ${auditId}`, '', 'BUSY');
     const lock = await tryLock(deps.db, `seller-mirror/audit/${auditId}`, busy);
     try {
       return await workUnderLock(deps, job, AbortSignal.any([signal, lock.lost]));
@@ -262,7 +262,7 @@ async function paused(
   wasNeverGood: boolean,
 ): Promise<JobOutcome> {
   // The marketplace's own words stay in the store.
-  const problem = `audit ${auditId} can’t go on: ${stop.reason}; see \`seller-mirror audits show ${auditId}\``;
+  const problem = `check ${auditId} can’t go on: ${stop.reason}; see \`seller-mirror audits show ${auditId}\``;
   const isKeyFault = stop.reason === 'refused' || stop.reason === 'another-account';
   if (!isLastAttempt && !(wasNeverGood && isKeyFault)) {
     await noteAuditWait(db, auditId, describeStop(stop), null);

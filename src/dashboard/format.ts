@@ -1,8 +1,3 @@
-/** The name of a list, a column or a filter, as people read it: `No longer valid`; `check` for `audit`. */
-export function wordOf(name: string): string {
-  return name.replaceAll(/[_-]/g, ' ').replace(/^audit/, 'check');
-}
-
 /** Capitalizes the first letter. */
 export function capital(text: string): string {
   return text.replace(/^./u, (first) => first.toUpperCase());

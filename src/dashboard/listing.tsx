@@ -12,6 +12,7 @@ import {
   toneOf,
   type Value,
   type ValueType,
+  wordOf,
 } from '../listing/listing.js';
 import {
   type Dashboard,
@@ -22,7 +23,7 @@ import {
   Problem,
 } from './context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
-import { capital, printable, wordOf } from './format.js';
+import { capital, printable } from './format.js';
 import { count, duration } from '../domain/text.js';
 import { page } from './layout.js';
 import {

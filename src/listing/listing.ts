@@ -201,6 +201,11 @@ const WORDS: Readonly<Record<string, string>> = {
   no_longer_valid: 'no longer valid',
 };
 
+/** The name of a list, a column or a filter, as people read it: `no longer valid`; `check` for `audit`. */
+export function wordOf(name: string): string {
+  return name.replaceAll(/[_-]/g, ' ').replace(/^audit/, 'check');
+}
+
 /** A state in words for people. */
 export function stateWord(state: string): string {
   return Object.hasOwn(WORDS, state) ? (WORDS[state] ?? state) : state;

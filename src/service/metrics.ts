@@ -149,8 +149,8 @@ function createSeries() {
     ),
     paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
     itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
-    audits: gauge('audits_running', ['seller'], 'Running audits of purchase codes.'),
-    pendingCodes: gauge('codes_pending', ['seller'], 'Codes without a verdict in running audits.'),
+    audits: gauge('audits_running', ['seller'], 'Running checks of purchase codes.'),
+    pendingCodes: gauge('codes_pending', ['seller'], 'Codes without a verdict in running checks.'),
     lookUpCalls: gauge(
       'look_up_calls_today',
       ['seller'],

@@ -29,10 +29,12 @@ describe('audits', () => {
     const { env, id } = await unfinished();
     const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
     expect(JSON.parse(await printed(['audits', 'list', '--json'], env))).toMatchObject(audits);
-    expect(await printed(['audits', 'list'], env)).toMatch(/ running /);
+    expect(await printed(['audits', 'list'], env)).toMatch(
+      /^check .* no longer valid .*\n.* running /,
+    );
     await mirror().rows(`UPDATE mirror.audits SET problem = 'the key is refused'`);
     const shown = await printed(['audits', 'show', id], env);
-    expect(shown).toMatch(/^audit \d+ · main · list-\d+\.csv · unfinished\n✗ the key is refused\n/);
+    expect(shown).toMatch(/^check \d+ · main · list-\d+\.csv · unfinished\n✗ the key is refused\n/);
     expect(shown).toMatch(/\nlines +31\nlines without a code +1\ncodes +30\n/);
     expect(shown).toContain('Read as csv, because its name ends in "csv".\n');
     expect(shown).toContain(`audits resume ${id}`);
@@ -56,7 +58,7 @@ describe('audits', () => {
     expect(first?.slice(0, 3)).toEqual(['Ada', '', 'rejected']);
     expect(first?.slice(-2)).toEqual(['none', 'the code is empty']);
     expect(second?.[2]).toBe('pending');
-    expect(stderr).toBe('The audit has not ended yet: 30 of 30 codes are "pending".\n');
+    expect(stderr).toBe('The check has not ended yet: 30 of 30 codes are "pending".\n');
     const json = JSON.parse(await printed(['audits', 'export', id, '--json'], env)) as unknown[];
     expect(json).toHaveLength(31);
     const asJson = freePath('json');
@@ -79,10 +81,10 @@ describe('audits', () => {
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('other', 'other.example')`,
     );
     expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
-      `error: there is no audit ${id} of this seller\n  → \``,
+      `error: there is no check ${id} of this seller\n  → \``,
     );
     expect(await printed(['audits', 'list', '--seller', 'other'], env)).toBe(
-      'No audits match the filter.\n',
+      'No checks match the filter.\n',
     );
     for (const command of [
       ['codes', 'show', 'a-code'],
@@ -124,14 +126,14 @@ describe('audits', () => {
   it('stay cancelled until they are resumed, and suggest commands that can be pasted as they are', async () => {
     const { env, id } = await unfinished();
     const cancelled = await printed(['audits', 'cancel', id], env);
-    expect(cancelled).toMatch(/audit \d+ is cancelled: 30 codes not checked yet\n/);
+    expect(cancelled).toMatch(/check \d+ is cancelled: 30 codes not checked yet\n/);
     expect(await printed(['audits', 'show', id], env)).toContain('· cancelled\n');
     const resumed = await printed(['audits', 'resume', id, '--json'], env);
     expect(JSON.parse(resumed)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
     expect(await printed(['audits', 'show', id], env)).not.toContain('audits cancel');
     const again = await run(['audits', 'cancel', id], env);
-    expect(again.stderr).toMatch(/^error: audit \d+: there is nothing to do, /);
-    expect(await printed(['audits', 'resume', id], env)).toMatch(/^✓ audit/);
+    expect(again.stderr).toMatch(/^error: check \d+: there is nothing to do, /);
+    expect(await printed(['audits', 'resume', id], env)).toMatch(/^✓ check/);
     const own = String.raw`\n  → .*\`seller-mirror`;
     const notFound = 2;
     for (const [args, next, status] of [
@@ -167,7 +169,7 @@ describe('codes recheck', () => {
     const out = freePath('json');
     const args = ['codes', 'recheck', '--older-than', '0', '--valid-only', '--limit', '15'];
     const again = await printed([...args, '--out', out], env);
-    expect(again).toMatch(/^✓ audit \d+ · main · recheck · 15 valid/);
+    expect(again).toMatch(/^✓ check \d+ · main · recheck · 15 valid/);
     expect(JSON.parse(readFileSync(out, 'utf8'))).toHaveLength(15);
   });
 });

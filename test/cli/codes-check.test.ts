@@ -120,7 +120,7 @@ describe('codes check of a list', () => {
     expect(stderr).toContain('The codes are in column 2, "code"');
     expect(stderr).toContain('7 lines can’t be checked:\n    line 3: the code is empty\n');
     expect(stderr).toContain('130 lines: 122 codes to check, 1 repeated, 7 rejected\n');
-    expect(stdout).toMatch(/^✓ audit \d+ · main · list-\d+\.csv · 108 valid · 14 invalid\n/);
+    expect(stdout).toMatch(/^✓ check \d+ · main · list-\d+\.csv · 108 valid · 14 invalid\n/);
     expect(stdout).toContain(`result: ${out}`);
     for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
   });
@@ -269,7 +269,7 @@ describe('codes check of a list', () => {
     expect(lines.map((line) => line.verdict === 'valid')).toEqual(
       codes.map((one) => isValid(sim, one)),
     );
-    expect(stderr).toMatch(/✓ audit \d+ · main · stdin · 10 valid · 2 invalid\n/);
+    expect(stderr).toMatch(/✓ check \d+ · main · stdin · 10 valid · 2 invalid\n/);
   });
 
   it('leaves the work to other processes with --detach, and then only watches them', async () => {
@@ -277,7 +277,7 @@ describe('codes check of a list', () => {
     const list = fileWith(['code', ...codesOf(sim, 40)].join('\n'));
     const left = await check([list, '--detach'], env);
     expect(left.code).toBe(0);
-    const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
+    const id = /^check (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
     expect(left.stdout).toContain(`audits resume ${id}`);
     expect(validatedCodes(sim)).toEqual([]);
 
@@ -287,7 +287,7 @@ describe('codes check of a list', () => {
     const out = freePath('csv');
     const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
-    expect(watched.stderr).toContain('Another process works on this audit; this one only watches.');
+    expect(watched.stderr).toContain('Another process works on this check; this one only watches.');
     expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(41);
     expect(validatedCodes(sim).length).toBeLessThan(70);
     await worker.stop();

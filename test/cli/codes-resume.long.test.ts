@@ -92,7 +92,7 @@ describe('an audit that was stopped', () => {
     );
     const shown = await run(['audits', 'show', id], settings(mirror().databaseUrl, sim.url));
     expect(shown.stdout).toMatch(
-      new RegExp(`^audit ${id} · main · list-\\d+\\.csv · unfinished\n`),
+      new RegExp(`^check ${id} · main · list-\\d+\\.csv · unfinished\n`),
     );
     expect(shown.stdout).toContain(`audits resume ${id}`);
 
@@ -246,7 +246,7 @@ describe('the result of an audit that was stopped', () => {
     const asked = sim.log.length;
     const refused = await run(hint, env);
     expect(refused.stderr).toMatch(
-      /^error: the result of audit \d+ can’t be written to ".*\/result\.csv": there is no such folder\n {2}→ .*--out/,
+      /^error: the result of check \d+ can’t be written to ".*\/result\.csv": there is no such folder\n {2}→ .*--out/,
     );
     expect(refused.code).toBe(2);
     expect(sim.log.length).toBe(asked);

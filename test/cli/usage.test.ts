@@ -29,7 +29,7 @@ describe('wrong usage', () => {
     [['runs', 'show', '1', '--seller', 'nobody'], /no seller "nobody" is configured/],
     [['sync', '--accept-removals', '0'], /Runs are numbered/],
     [['sync', '--keep-removals', 'twelve'], /Runs are numbered/],
-    [['audits', 'export', '0'], /Audits are numbered/],
+    [['audits', 'export', '0'], /Checks are numbered/],
     [['codes', 'recheck'], /^error: required option '--older-than/],
     [['snyc'], /error: unknown command 'snyc'\n\(Did you mean sync\?\)/],
     [['codes', 'chek'], /error: unknown command 'chek'\n\(Did you mean check\?\)/],

@@ -61,7 +61,7 @@ export function summaryLines(
     ...nextLines(audit, written),
   ];
   return [
-    `${mark(audit, look)} audit ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}\n`,
+    `${mark(audit, look)} check ${auditId} · ${safeLine(sellerId)} · ${safeLine(source)} · ${counts}\n`,
     ...details.map((line) => `  ${line}\n`),
   ].join('');
 }

@@ -289,7 +289,7 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   if (json) await printJson({ audit });
   else {
     await print(
-      `audit ${auditId} · in the queue; a process with \`run\` or \`worker\` works on it\n`,
+      `check ${auditId} · in the queue; a process with \`run\` or \`worker\` works on it\n`,
       `→ ${ownCommand()} audits show ${auditId}\n`,
       `→ ${resume}   (works on it here, or watches${writes})\n`,
     );

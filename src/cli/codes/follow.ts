@@ -87,7 +87,7 @@ export async function follow(
     }
   } catch (error) {
     if (signal.aborted) return null;
-    if (resume !== null) printProblem(`The audit is kept; to continue it:\n→ ${resume}\n`);
+    if (resume !== null) printProblem(`The check is kept; to continue it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
@@ -99,7 +99,7 @@ export async function follow(
 
 function auditBar({ db }: App, audit: AuditProgress) {
   const { done, total } = phaseOf(audit, db.clock.now());
-  const bar = new Progress(`audit ${audit.auditId}`, { total, from: done });
+  const bar = new Progress(`check ${audit.auditId}`, { total, from: done });
   let seenProblem: string | null = null;
   let shownProblem: string | null = null;
   let isWatchingShown = false;
@@ -120,7 +120,7 @@ function auditBar({ db }: App, audit: AuditProgress) {
         shownProblem = problem;
       }
       if (isWatching && !isWatchingShown && now.state === 'running') {
-        bar.note('Another process works on this audit; this one only watches.');
+        bar.note('Another process works on this check; this one only watches.');
         isWatchingShown = true;
       }
     },
@@ -158,8 +158,8 @@ async function work(
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (seller === undefined) {
     throw usageError(
-      `audit ${auditId} belongs to the seller "${sellerId}", who is not configured here`,
-      'configure the seller, then resume the audit',
+      `check ${auditId} belongs to the seller "${sellerId}", who is not configured here`,
+      'configure the seller, then resume the check',
     );
   }
   const wait = (ms: number): Promise<void> =>

@@ -158,7 +158,7 @@ function parseWait(text: string): number {
 }
 
 export const parseAuditId = idParser(
-  'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
+  'Checks are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
 );
 
 /** Returns the audit. @throws {UserError} when it or the seller is unknown, or it is another seller's */
@@ -172,7 +172,7 @@ export async function findAudit(
   const audit = await getAudit(db, auditId);
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
   throw usageError(
-    `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,
+    `there is no check ${auditId}${seller === undefined ? '' : ' of this seller'}`,
     `\`${ownCommand()} audits list\` lists them`,
   );
 }

@@ -50,7 +50,7 @@ export async function savedDestination({
   } catch (error) {
     if (!isUserError(error, 'FILE')) throw error;
     throw usageError(
-      `the result of audit ${auditId} can’t be written to ${error.message}`,
+      `the result of check ${auditId} can’t be written to ${error.message}`,
       'name another file with --out, or - for stdout',
     );
   }
@@ -97,7 +97,7 @@ export async function writeResult(
   const result = await auditResult(db, parts, destination.format, dialect);
   if (result === null) {
     throw new UserError(
-      `the list of audit ${auditId} is no longer kept`,
+      `the list of check ${auditId} is no longer kept`,
       `KEEP_AUDITS_DAYS limits how long lists are kept; verdicts stay: \`${program} codes show CODE\``,
       'FAILED',
     );

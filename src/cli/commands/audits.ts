@@ -50,7 +50,7 @@ const AUDITS = resourceCommand({
 export function add(program: Command): void {
   const audits = addResource(program, AUDITS);
   const withNumber = (name: string): Command =>
-    audits.command(name).argument('<audit>', 'the check’s number', parseAuditId);
+    audits.command(name).argument('<id>', 'the check’s number', parseAuditId);
   describeCommand(withNumber('resume'), {
     summary: 'continue a check',
     about:
@@ -91,7 +91,7 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
   const { sellerId, state } = audit;
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
     throw usageError(
-      `audit ${auditId} belongs to seller "${sellerId}", which is not configured`,
+      `check ${auditId} belongs to seller "${sellerId}", which is not configured`,
       `configure the seller; \`seller-mirror audits export ${auditId}\` works without it`,
     );
   }
@@ -120,7 +120,7 @@ async function exportAudit(app: App, auditId: bigint, options: ExportOptions): P
   await writeResult(app, [audit], destination, app.signal);
   if (audit.pending > 0) {
     printNote(
-      `The audit has not ended yet: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
+      `The check has not ended yet: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
     );
   }
   if (destination.path !== null) printNote(`written: ${safeLine(destination.path)}\n`);

@@ -51,7 +51,7 @@ import { checkDestination } from '../out-file.js';
 export function add(program: Command): void {
   const codes = describeCommand(program.command('codes'), {
     about:
-      'Checks purchase codes, one or a million. Every code is checked once; those that were denied are checked again a minute later, between two proofs of the API key, before they are invalid. A code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not check them again. `audits` lists, resumes and exports audits.',
+      'Checks purchase codes, one or a million. Every code is checked once; those that were denied are checked again a minute later, between two proofs of the API key, before they are invalid. A code that can’t be proven either way is unproven. Answers are kept, so a resumed check does not check them again. `audits` lists, resumes and exports checks.',
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
       'seller-mirror codes check customers.csv --column code --out result.csv',
@@ -108,7 +108,7 @@ export function add(program: Command): void {
   describeCommand(again, {
     summary: 'check known codes again',
     about:
-      'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. A recheck is an audit like any other.',
+      'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. A recheck is a check like any other.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv',
@@ -136,7 +136,7 @@ async function showCode(
     const program = ownCommand();
     // A few digits are probably the id of an audit.
     const audit = /^\d{1,9}$/.test(code)
-      ? `; \`${program} audits show ${code}\` shows the audit`
+      ? `; \`${program} audits show ${code}\` shows the check`
       : '';
     throw usageError(
       'this code was never in a list, and never checked',

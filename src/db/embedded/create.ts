@@ -11,14 +11,12 @@ import {
   makeOwnFolder,
   type Place,
   pointerOf,
+  SYSTEM_FOLDER,
   writePrivate,
 } from './place.js';
 import { findPrograms } from './programs.js';
 import { type Credentials, ROLES } from './server.js';
-import { findServiceUser, isRoot, runAs, shellAs, type ServiceUser } from './service-user.js';
-
-/** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
-const SYSTEM_FOLDER = '/var/lib/seller-mirror';
+import { findServiceUser, runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /**
  * Settings of a new database. initdb writes them to postgresql.conf, where users may change them. Settings that
@@ -35,11 +33,6 @@ const SETTINGS = {
   log_timezone: 'UTC',
 };
 
-/** Where copies of PostgreSQL's programs go. */
-export function copiesFolder(dataDir: string): string {
-  return isRoot() ? SYSTEM_FOLDER : join(dirname(pointerOf(dataDir)), '.postgres-programs');
-}
-
 /**
  * Creates the database of `dataDir` as a draft, then publishes it with one rename. If another process publishes
  * first, its database is used.
@@ -53,7 +46,7 @@ export async function createPlace(dataDir: string): Promise<Place> {
       const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;
       try {
-        await initialize(draft, user, copiesFolder(dataDir));
+        await initialize(draft, user, pointer);
         await publish(draft, pointer);
       } finally {
         await removeTree(draft);
@@ -71,8 +64,8 @@ export async function createPlace(dataDir: string): Promise<Place> {
 }
 
 /** Runs initdb in the draft, and creates the program's roles and database. */
-async function initialize(draft: string, user: ServiceUser | null, copies: string): Promise<void> {
-  const programs = await findPrograms(user, copies);
+async function initialize(draft: string, user: ServiceUser | null, pointer: string): Promise<void> {
+  const programs = await findPrograms(user, pointer);
   const password = () => randomBytes(24).toString('base64url');
   const credentials: Credentials = { admin: password(), app: password(), reader: password() };
   const passwordFile = join(draft, 'initdb-password');

@@ -1,6 +1,6 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { copiesFolder, createPlace } from './create.js';
+import { createPlace } from './create.js';
 import { explainFileError } from './errors.js';
 import {
   exists,
@@ -19,8 +19,7 @@ import {
   findPostmaster,
   isTransient,
   readCredentials,
-  stopPostmaster,
-  waitUntilGone,
+  stopServer,
   WATCHER_NAME,
 } from './server.js';
 import { findServiceUser } from './service-user.js';
@@ -78,8 +77,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
   const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir));
   try {
     const credentials = await readCredentials(place.location);
-    const own = { applicationName, copyTo: copiesFolder(dataDir) };
-    const session = await openSession(place, credentials, { ...own, signal });
+    const session = await openSession(place, credentials, { applicationName, signal });
     const { client, port, startedHere } = session;
     return {
       url: addressOf(credentials, port, 'app'),
@@ -87,7 +85,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
       location: place.location,
       port,
       startedHere,
-      close: keepSession(client, () => openSession(place, credentials, own)),
+      close: keepSession(client, () => openSession(place, credentials, { applicationName })),
     };
   } catch (error) {
     if (signal?.aborted === true) throw error;
@@ -123,10 +121,7 @@ export async function release(
   const before = await describe(place);
   try {
     await rm(files.held(place.location), { force: true });
-    if (now && before.server !== null) {
-      stopPostmaster(before.server.pid, 'INT');
-      await waitUntilGone(before.server.pid, 60_000);
-    }
+    if (now && before.server !== null) await stopServer(before.server.pid, 'INT');
     return before;
   } catch (error) {
     throw explainFileError(error, place.location);

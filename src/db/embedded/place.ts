@@ -27,6 +27,9 @@ export interface Place {
   readonly user: ServiceUser | null;
 }
 
+/** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
+export const SYSTEM_FOLDER = '/var/lib/seller-mirror';
+
 export const files = {
   data: (location: string) => join(location, 'data'),
   postmaster: (location: string) => join(location, 'data', 'postmaster.pid'),
@@ -35,7 +38,7 @@ export const files = {
   log: (location: string) => join(location, 'server.log'),
   /** While this file exists, the server keeps running with nobody connected. */
   held: (location: string) => join(location, 'held'),
-  /** The last port, for `watcher.ts`. */
+  /** The last port. */
   port: (location: string) => join(location, 'port'),
 };
 

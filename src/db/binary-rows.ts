@@ -66,12 +66,6 @@ export class BinaryRows {
     this.append(json);
   }
 
-  boolean(value: boolean): void {
-    this.#int32(1);
-    this.#reserve(1);
-    this.#buffer[this.#length++] = value ? 1 : 0;
-  }
-
   bigint(value: number | null): void {
     if (value === null) return this.null();
     this.#int32(8);

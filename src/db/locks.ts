@@ -86,20 +86,15 @@ export async function tryLock(
   busy: (client: PoolClient) => Error | Promise<Error>,
 ): Promise<AdvisoryLock> {
   const { client, lost, release } = await openLongConnection(db);
-  let refusal: Error | null;
   try {
     const { rows } = await client.query<{ locked: boolean }>(
       'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked',
       [name],
     );
-    refusal = rows[0]?.locked === true ? null : await busy(client);
+    if (rows[0]?.locked !== true) throw await busy(client);
   } catch (error) {
     release(false);
     throw error;
-  }
-  if (refusal !== null) {
-    release(true);
-    throw refusal;
   }
   return {
     client,

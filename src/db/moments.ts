@@ -31,8 +31,6 @@ const kind = (
     FROM ${from} ${/\bWHERE\b/.test(from) ? 'AND' : 'WHERE'} ${at} > ${latest}
    GROUP BY 1, 2, 3`;
 
-const PLANNED = LATEST_PLANNED;
-
 /** SQL of the newest run of each seller. Of each kind by itself, as the index has them: 30 ms for 500 sellers, not 20 s. */
 const newestRun = (column: string, kinds: string): string => `
   mirror.sellers s CROSS JOIN LATERAL (
@@ -54,7 +52,7 @@ const MOMENTS = [
     { seller: 's.seller_id', run: 'run_id' },
     'retry_at',
     newestRun('retry_at', 'enum_range(NULL::mirror.run_kind)'),
-    PLANNED,
+    LATEST_PLANNED,
   ),
   kind(
     `'a denial of check ' || a.audit_id`,
@@ -68,13 +66,19 @@ const MOMENTS = [
     { seller: 'seller_id' },
     'resume_at',
     `mirror.audits WHERE state = 'running'`,
-    PLANNED,
+    LATEST_PLANNED,
   ),
   kind(`'a heartbeat on ' || host`, {}, 'seen_at', 'mirror.processes'),
   kind(`'the last problem of feed ' || feed`, {}, 'failed_at', 'mirror.feeds'),
-  kind(`'the retry of an alert'`, {}, 'retry_at', 'mirror.alerts WHERE ended_at IS NULL', PLANNED),
+  kind(
+    `'the retry of an alert'`,
+    {},
+    'retry_at',
+    'mirror.alerts WHERE ended_at IS NULL',
+    LATEST_PLANNED,
+  ),
   kind(`'a session at the dashboard'`, {}, 'seen_at', 'mirror.sessions'),
-  kind(`'a login link'`, {}, 'expires_at', 'mirror.login_links', PLANNED),
+  kind(`'a login link'`, {}, 'expires_at', 'mirror.login_links', LATEST_PLANNED),
 ];
 
 /** The moments that were recorded while a clock was ahead: of each kind and seller the farthest. */

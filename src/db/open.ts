@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { from as copyFrom } from 'pg-copy-streams';
 import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
+import { IS_POWERFUL } from './read-only.js';
 import { onlyRow } from './connection.js';
 
 export interface DatabaseOptions {
@@ -67,6 +68,8 @@ export interface DatabaseInfo {
   readonly version: string;
   readonly bytes: number;
   readonly role: string;
+  /** A superuser, can become one, or may run programs or access files on the server. */
+  readonly isPowerful: boolean;
   /** A standby, or configured as read-only. */
   readonly isReadOnly: boolean;
   readonly mayCreateSchemas: boolean;
@@ -90,7 +93,7 @@ export function describeDatabase(url: string, signal: AbortSignal): Promise<Data
   return withOwnClient(url, 'doctor', signal, async (client) => {
     const result = await client.query<Omit<DatabaseInfo, 'bytes'> & { bytes: string }>(
       `SELECT current_setting('server_version') AS version, current_user AS role,
-              pg_database_size(current_database()) AS bytes,
+              ${IS_POWERFUL} AS "isPowerful", pg_database_size(current_database()) AS bytes,
               current_setting('transaction_read_only') = 'on' AS "isReadOnly",
               has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
               to_regnamespace('bullmq') IS NOT NULL AS "hasQueue",

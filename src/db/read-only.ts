@@ -4,31 +4,22 @@ import { onlyRow } from './connection.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
-/** The role of DATABASE_URL on its server. */
-interface StoreRole {
-  readonly name: string;
-  /** A superuser, can become one, or may run programs or access files on the server. */
-  readonly isPowerful: boolean;
-}
-
-export function readStoreRole(url: string, signal: AbortSignal): Promise<StoreRole> {
-  return withOwnClient(url, 'roles', signal, async (client) =>
-    onlyRow(
-      await client.query<StoreRole>(
-        `SELECT current_user::text AS name,
-                EXISTS (
-                  SELECT FROM pg_roles
-                   WHERE (rolsuper OR rolname IN ('pg_execute_server_program', 'pg_read_server_files',
-                                                  'pg_write_server_files'))
-                     AND pg_has_role(oid, 'MEMBER')) AS "isPowerful"`,
-      ),
-    ),
-  );
-}
+/** SQL: the role is a superuser, can become one, or may run programs or access files on the server. */
+export const IS_POWERFUL = `
+  EXISTS (SELECT FROM pg_roles
+           WHERE (rolsuper OR rolname IN ('pg_execute_server_program', 'pg_read_server_files',
+                                          'pg_write_server_files'))
+             AND pg_has_role(oid, 'MEMBER'))`;
 
 /** For statements written by users. @throws {UserError} */
 export async function assertOrdinaryRole(url: string, signal: AbortSignal): Promise<void> {
-  const { name, isPowerful } = await readStoreRole(url, signal);
+  const { name, isPowerful } = await withOwnClient(url, 'roles', signal, async (client) =>
+    onlyRow(
+      await client.query<{ name: string; isPowerful: boolean }>(
+        `SELECT current_user::text AS name, ${IS_POWERFUL} AS "isPowerful"`,
+      ),
+    ),
+  );
   if (!isPowerful) return;
   throw new UserError(
     `the store's role ${name} is a superuser, can become one, or may run programs or access files on the server, which no read-only transaction prevents`,

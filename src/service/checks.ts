@@ -4,7 +4,6 @@ import type { Config } from '../config/index.js';
 import { bytes } from '../domain/text.js';
 import { migrationState, schemaProblem, type MigrationState } from '../db/migrate.js';
 import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../db/open.js';
-import { readStoreRole } from '../db/read-only.js';
 
 /** The result of one check of `doctor`. */
 export interface Check {
@@ -67,13 +66,12 @@ export async function databaseChecks(
   // First, because it reports a server that is too old.
   const state = await migrationState(url);
   const look = await describeDatabase(url, signal);
-  const { isPowerful } = await readStoreRole(url, signal);
   const isUsable = state.pending.length === 0 && schemaProblem(state) === null;
   const rights = rightsCheck(look, state, config);
   const refused = isUsable && rights === null ? await findRefusedWrite(url, signal) : null;
   const checks = [
     ok(`store: ${shown}, PostgreSQL ${look.version}, ${bytes(look.bytes)}`),
-    isPowerful ? powerfulRole(look) : null,
+    look.isPowerful ? powerfulRole(look) : null,
     rights,
     refused &&
       failed(

@@ -34,7 +34,6 @@ const row = fc.record({
   e: fc.option(moment.map((date) => date.toISOString())),
   f: fc.jsonValue().map((json) => storable(json)),
   g: fc.uint8Array(),
-  h: fc.boolean(),
 });
 
 it('encodes every value so that PostgreSQL reads the same value', async () => {
@@ -42,13 +41,13 @@ it('encodes every value so that PostgreSQL reads the same value', async () => {
   await client.connect();
   onTestFinished(() => client.end());
   await client.query(`CREATE TEMP TABLE typed (
-    n serial, a text, b bigint, c text[], d numeric(14,2), e timestamptz, f jsonb, g bytea, h boolean)`);
+    n serial, a text, b bigint, c text[], d numeric(14,2), e timestamptz, f jsonb, g bytea)`);
   await fc.assert(
     fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 20 }), async (rows) => {
       await client.query('TRUNCATE typed');
       const out = new BinaryRows(64); // small, so that it has to grow
       for (const one of rows) {
-        out.startRow(8);
+        out.startRow(7);
         out.text(one.a);
         out.bigint(one.b);
         out.textArray(one.c);
@@ -56,7 +55,6 @@ it('encodes every value so that PostgreSQL reads the same value', async () => {
         out.timestamp(one.e);
         out.jsonb(Buffer.from(JSON.stringify(one.f)));
         out.bytes(one.g);
-        out.boolean(one.h);
       }
       const stream = client.query(
         copyFrom('COPY typed (a, b, c, d, e, f, g, h) FROM STDIN (FORMAT binary)'),

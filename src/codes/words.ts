@@ -25,6 +25,19 @@ export function dayText(at: string | Date): string {
   return DAY.format(new Date(at)).replace('Sept', 'Sep');
 }
 
+/** Names of checks that did not come as a file. */
+const SOURCES: Readonly<Record<string, string>> = {
+  arguments: 'Codes typed in',
+  recheck: 'Known codes, checked again',
+  stdin: 'List from a program',
+  'pasted list': 'Pasted list',
+};
+
+/** The name of a check that did not come as a file; null for the name of a file, which may hold a purchase code. */
+export function sourceWords(source: string): string | null {
+  return Object.hasOwn(SOURCES, source) ? (SOURCES[source] ?? null) : null;
+}
+
 /** A sentence about a code, whose first words are its verdict. */
 export interface Sentence {
   readonly head: string;

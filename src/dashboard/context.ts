@@ -5,6 +5,7 @@ import type { Wanted } from '../catalogue/requests.js';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
+import { sourceWords } from '../codes/words.js';
 import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../service/queue/queues.js';
 import { type DashboardSession, logAction } from './access-store.js';
@@ -91,9 +92,9 @@ export function isViewer(c: DashboardContext): boolean {
   return isLoggedIn(c) && c.get('session').role === 'viewer';
 }
 
-/** A list's name. For viewers it is masked as a code is: it may contain one. */
+/** A list's name. For viewers that of a file is masked as a code is: it may contain one. */
 export function listName(c: DashboardContext, name: string): string {
-  return isViewer(c) ? maskCode(name) : name;
+  return sourceWords(name) ?? (isViewer(c) ? maskCode(name) : name);
 }
 
 export function sellerNotFound(): Problem {

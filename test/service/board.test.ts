@@ -194,9 +194,14 @@ describe('the state of a copy', () => {
       await storeSeller(name, 'succeeded', { hoursAgo: 2 });
       await storeCheck(name, 'failed');
     }, /^✓ NAME · current[^]*needs you +✗ orders\.csv: the key was refused/, 'current', true],
+    ['while a code that was given as an argument is unproven', async (name) => {
+      await storeSeller(name, 'succeeded', { hoursAgo: 2 });
+      await storeCheck(name, 'finished');
+      await mirror().rows(`UPDATE mirror.audits SET source = 'arguments' WHERE seller_id = '${name}'`);
+    }, /^✓ NAME · current[^]*needs you +! Codes typed in: 1 code got no verdict/, 'current', true],
     ['if the list named no item', stored(1, { items: 0 }), /^✓ NAME · current[^]*needs you +! the list names no item/, 'current', true],
     ['of a paused seller', parked(27, 'paused', 'paused by ada'),
-      /^– NAME · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d+ s ago): paused by ada; schedules skip[^]*remedy +`seller-mirror sellers resume NAME`, or Resume on its page/, 'paused', false],
+      /^– NAME · paused, items mirrored 27 h ago[^]*paused +(?:just now|\d+ s ago) by ada; schedules skip[^]*remedy +`seller-mirror sellers resume NAME`, or Resume on its page/, 'paused', false],
     ['of a stopped seller', parked(2, 'refused', 'the marketplace refused the API key', '1'),
       /^✗ NAME · stopped, items mirrored 2 h ago[^]*needs you +✗ (?:just now|\d+ s ago), run 1: the marketplace refused the API key/, 'parked', false],
   ];

@@ -1,6 +1,7 @@
 import { Option, type Command } from 'commander';
 import { describeWide } from '../../catalogue/changes.js';
 import { type CheckToAnswer, listChecksToAnswer } from '../../codes/check-rows-store.js';
+import { sourceWords } from '../../codes/words.js';
 import { count, age } from '../../domain/text.js';
 import { stateWord, toneOf } from '../../listing/listing.js';
 import {
@@ -91,7 +92,8 @@ function details(
     ...Object.entries(texts),
     ...needs.flatMap(({ tone, since, runId, source, text, remedy }) => {
       const when = since === null ? '' : age(since, now);
-      const where = [when, runId === null ? '' : `run ${runId}`, source].filter(Boolean).join(', ');
+      const list = source && (sourceWords(source) ?? source);
+      const where = [when, runId === null ? '' : `run ${runId}`, list].filter(Boolean).join(', ');
       return [
         ['needs you', `${markOf(tone, PLAIN)} ${where === '' ? text : `${where}: ${text}`}`],
         ['remedy', remedy],
@@ -149,7 +151,7 @@ function detailsOf(seller: SellerCard, now: Date): Readonly<Record<string, strin
     changed:
       lastWide &&
       `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
-    paused: paused && `${age(paused.since, now)}: ${paused.reason}; schedules skip this seller`,
+    paused: paused && `${age(paused.since, now)} ${paused.reason.replace(/^paused /, '')}; schedules skip this seller`,
     ...Object.fromEntries(seller.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
     remedy: paused && howToResume(seller.sellerId),
   };

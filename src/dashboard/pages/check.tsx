@@ -51,14 +51,6 @@ import {
 
 const PAGE_SIZE = 25;
 
-/** Names of checks that did not come as a file. */
-const SOURCES: Readonly<Record<string, string>> = {
-  arguments: 'Codes typed in',
-  recheck: 'Known codes, checked again',
-  stdin: 'List from a program',
-  'pasted list': 'Pasted list',
-};
-
 /** `/audits/ID`: which customers need somebody, and why. */
 export function addCheck(app: Dashboard, parts: DashboardParts): void {
   const { db, queues, live, config } = parts;
@@ -95,7 +87,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     return page(
       c,
       {
-        title: titleOf(c, audit.source),
+        title: listName(c, audit.source),
         lead: <Lead of={audit} hasSeller={config.sellers.length > 1} />,
         // The page itself says whether the check waits or works.
         hasNotice: c.req.query('notice') === 'key-untried',
@@ -245,10 +237,6 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
 
 function targetOf(auditId: bigint, sellerId: string): string {
   return `check ${auditId} of ${sellerId}`;
-}
-
-function titleOf(c: DashboardContext, source: string): string {
-  return SOURCES[source] ?? listName(c, source);
 }
 
 function sumOf(counts: Readonly<Record<Group, number>>, groups: readonly Group[]): number {

@@ -10,6 +10,9 @@ it('config shows settings and their sources, as a table or JSON, and exits with 
   const good = await run(['config'], env);
   expect(good.stdout).toMatch(/^MARKETPLACE_API_KEY +set \(secret\) +environment$/m);
   expect(good.stdout).toMatch(/^SYNC_CRON +0 2 \* \* \* +default$/m);
+  expect(good.stdout).toMatch(/^REPLY_INVALID +Hello \{name\},.*… +default$/m);
+  const lines = good.stdout.split('\n').filter((line) => !line.startsWith('Not set'));
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThan(120);
   expect(good.stdout).toMatch(/^Not set: .*REDIS_URL/m);
   expect(good.code).toBe(0);
   const wrong = await run(['config', '--json'], { ...env, SYNC_CRON: 'at night' });

@@ -141,6 +141,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     await until(() => link() !== undefined || child.exitCode !== null);
     const printed = await run(['dashboard', 'link'], env);
     expect(printed.code).toBe(0);
+    expect(printed.stderr).toBe('This link logs you in once, within 10 minutes.\n');
     for (const url of [link() ?? '', printed.stdout.trim()]) {
       const reply = await fetch(url, { redirect: 'manual' });
       expect([reply.status, reply.headers.get('location')]).toEqual([303, '/']);

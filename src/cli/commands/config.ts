@@ -6,6 +6,7 @@ import {
   type SettingReport,
 } from '../../config/index.js';
 import { disk } from '../../config/load.js';
+import { oneLine } from '../../domain/text.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -16,7 +17,7 @@ import { describeCommand, type CommonOptions } from '../options.js';
 export function add(program: Command): void {
   describeCommand(program.command('config'), {
     about:
-      'Shows each setting in effect, where it comes from (environment, .env, sellers file or default), and what is wrong with it. It opens only the files that settings name, and never shows secrets.',
+      'Shows each setting in effect, where it comes from (environment, .env, sellers file or default), and what is wrong with it. It opens only the files that settings name, and never shows secrets. Long values are cut; --json shows them whole.',
     examples: ['seller-mirror config'],
     more: 'Exit codes: 0 all settings are valid, 2 something is wrong',
     options: ['json'],
@@ -52,12 +53,19 @@ function reportText({ settings, sellers, problems, warnings }: ConfigReport, loo
   ].join('');
 }
 
+/** Characters of a value: replies to customers are whole letters. */
+const MAX_VALUE = 80;
+
+function shownValue({ value, isSecret }: SettingReport): string {
+  return isSecret ? 'set (secret)' : oneLine(value ?? '', MAX_VALUE);
+}
+
 function settingsTable(settings: readonly SettingReport[], look: Look): string {
   return table(
     settings.filter(({ from }) => from !== null),
     [
       { header: 'setting', value: ({ name }) => name },
-      { header: 'value', value: ({ value, isSecret }) => (isSecret ? 'set (secret)' : value) },
+      { header: 'value', value: shownValue },
       {
         header: 'from',
         value: ({ from }) => from,

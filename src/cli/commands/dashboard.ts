@@ -50,9 +50,11 @@ export async function addressOf({
   return config.dashboard.url ?? serving?.dashboardUrl ?? null;
 }
 
+const LINK_NOTE = 'This link logs you in once, within 10 minutes';
+
 /** Creates a login link, and formats it for the terminal. */
 export async function linkLines(db: Db, dashboardUrl: string): Promise<string> {
-  return `This link logs you in once, within 10 minutes:\n\n  ${await newLink(db, dashboardUrl)}\n\n`;
+  return `${LINK_NOTE}:\n\n  ${await newLink(db, dashboardUrl)}\n\n`;
 }
 
 async function printLink({ config, db }: App): Promise<void> {
@@ -64,6 +66,7 @@ async function printLink({ config, db }: App): Promise<void> {
     );
   }
   await print(`${await newLink(db, url)}\n`);
+  printNote(`${LINK_NOTE}.\n`);
 }
 
 /** Creates a login link. @param account null: one's own, of an operator */

@@ -23,7 +23,7 @@ import { LOOK_UPS_GATHER_MS, type Verdict } from './rules.js';
 import { readSellerSituation } from './situation-store.js';
 import type { Market } from './market.js';
 import type { AuditProgress } from './types.js';
-import type { Situation, Stop } from './situation.js';
+import { isForPerson, type Situation, type Stop } from './situation.js';
 
 export interface CheckDeps
   extends Pace, Pick<RunDeps, 'db' | 'marketplace' | 'sellerId' | 'callCount'> {
@@ -101,8 +101,8 @@ async function workUnderLock(
   if (audit.state !== 'running') return ended(audit, audit.state);
   const binding = await ensureSeller(db, sellerId, marketplace.host);
   if (binding.username !== null && !sameHost(binding.marketplace, marketplace.host)) {
-    const detail = `seller "${sellerId}" belongs to the marketplace ${binding.marketplace}, not ${marketplace.host}`;
-    return paused(deps, audit, job, { reason: 'another-account', detail }, true);
+    const detail = `the copy of "${sellerId}" is of ${binding.marketplace}, not of ${marketplace.host}`;
+    return paused(deps, audit, job, { reason: 'another-marketplace', detail }, true);
   }
   // A machine that slept has a wrong idea of the time until it asks.
   await db.clock.measure();
@@ -263,7 +263,7 @@ async function paused(
 ): Promise<JobOutcome> {
   // The marketplace's own words stay in the store.
   const problem = `check ${auditId} can’t go on: ${stop.reason}; see \`seller-mirror audits show ${auditId}\``;
-  const isKeyFault = stop.reason === 'refused' || stop.reason === 'another-account';
+  const isKeyFault = isForPerson(stop.reason);
   if (!isLastAttempt && !(wasNeverGood && isKeyFault)) {
     await noteAuditWait(db, auditId, describeStop(stop), null);
     return { kind: 'retry', problem, notBefore: null, alert: null };

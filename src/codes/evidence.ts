@@ -8,6 +8,8 @@ import { isInvalid, type Verdict } from './rules.js';
 export type UnprovenReason =
   | SilenceReason
   | DoubtReason
+  /** The settings name another marketplace than that of the seller's copy: no code is sent there. */
+  | 'another-marketplace'
   /** Denied once. */
   | 'unconfirmed'
   /** Denied, but the key was not proven around the denial. */
@@ -51,6 +53,12 @@ const REASONS: Readonly<Record<UnprovenReason, Explanation>> = {
     why: 'the API key opened another account',
     remedy: `find out whose API key it is; ${KEY}`,
     onPage: `find out whose API key it is, and ${KEY_ON_PAGE}`,
+  },
+  'another-marketplace': {
+    why: 'this seller belongs to another marketplace',
+    remedy:
+      'set MARKETPLACE_URL back, or give the other marketplace a seller name of its own; if it has only moved, `seller-mirror sync account --accept-account`',
+    onPage: 'correct the address of the marketplace in the settings',
   },
   'mixed-up': {
     why: 'the marketplace answered about another code',

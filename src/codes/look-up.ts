@@ -21,7 +21,7 @@ import type { LookUpCalls, Market } from './market.js';
 import { readSellerSituation } from './situation-store.js';
 import { firstPass, makeReady } from './first-pass.js';
 import { resultOf, type CodeResult, type FoundProof, type OpenCode } from './ledger.js';
-import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
+import { FRESH_MEMORY, isForPerson, type Memory, type Situation } from './situation.js';
 
 export interface LookUpDeps {
   readonly db: Db;
@@ -300,7 +300,7 @@ export class SellerLookUps {
     const now = (): number => db.clock.now();
     const situation = { ...LOOK_UP, ...known, now, account: bound.username };
     if (bound.username !== null && !sameHost(bound.marketplace, host)) {
-      const stop = { reason: 'another-account', detail: null } as const;
+      const stop = { reason: 'another-marketplace', detail: null } as const;
       return { situation, memory: { ...FRESH_MEMORY, hold: { stop, until: null } } };
     }
     let memory = SILENT_MEMORY;
@@ -400,7 +400,7 @@ function faultIn({ hold, findsEverything }: Memory): readonly [UnprovenReason, n
   if (findsEverything) return ['finds-everything', null];
   const reason = hold?.stop.reason ?? 'unavailable';
   // Only a person can change that.
-  if (reason === 'refused' || reason === 'another-account') return [reason, null];
+  if (isForPerson(reason)) return [reason, null];
   return [reason === 'challenge' ? 'unavailable' : reason, hold?.until ?? null];
 }
 

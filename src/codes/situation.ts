@@ -53,6 +53,13 @@ export interface Stop {
   readonly detail: string | null;
 }
 
+const FOR_PERSONS = ['refused', 'another-account', 'another-marketplace'] as const;
+
+/** Whether only a person can end it: the key or the address is wrong. */
+export function isForPerson(reason: Stop['reason']): reason is (typeof FOR_PERSONS)[number] {
+  return FOR_PERSONS.some((one) => one === reason);
+}
+
 /**
  * What the plan remembers between two steps: plain JSON. Kept with the check, without `found`, it serves whichever process
  * goes on; without it, work goes on as well, only slower.

@@ -278,7 +278,9 @@ describe('a key', () => {
     expect(answered.reason).toMatch(/another account/);
     const calls = sim.requestCount;
     await bind('ada', 'elsewhere.example');
-    expect(await ask({ code: sold(3) })).toMatchObject({ verdict: 'unproven' });
+    const elsewhere = await ask({ code: sold(3) });
+    expect(elsewhere).toMatchObject({ verdict: 'unproven' });
+    expect(elsewhere.reason).toMatch(/belongs to another marketplace/);
     await bind('ada', new URL(sim.url).host);
     const said = await ask({ code: KEY });
     expect(said).toMatchObject({ verdict: 'unproven' });

@@ -524,6 +524,21 @@ describe('wrong usage of codes check', () => {
     expect(sim.log).toEqual([]);
   });
 
+  it('sends no code to another marketplace than that of the seller’s copy, and says so', async () => {
+    const { sim, env } = await market();
+    const codes = codesOf(sim, 2);
+    expect((await check([codes[0] ?? ''], env)).code).toBe(0);
+    const calls = sim.log.length;
+    await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'old.example'`);
+    const { code, stderr } = await check([codes[1] ?? ''], env);
+    expect(stderr).toMatch(
+      /error: this seller belongs to another marketplace: the copy of "main" is of old\.example, not of 127\.0\.0\.1:\d+\n/,
+    );
+    expect(stderr).not.toContain('another account');
+    expect(code).toBe(1);
+    expect(sim.log.length).toBe(calls);
+  });
+
   it('does not touch an earlier result if the audit is not created', async () => {
     const { sim, env } = await market({ MARKETPLACE_URL: 'http://127.0.0.1:9' });
     const out = freePath('csv');

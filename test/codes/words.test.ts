@@ -76,7 +76,13 @@ it.each([
 
 const REASONS: Readonly<Record<UnprovenReason, true>> = {
   ...{ limited: true, unavailable: true, unreadable: true, refused: true, 'no-api': true },
-  ...{ 'another-account': true, 'mixed-up': true, unconfirmed: true, 'key-not-proven': true },
+  ...{
+    'another-account': true,
+    'another-marketplace': true,
+    'mixed-up': true,
+    unconfirmed: true,
+    'key-not-proven': true,
+  },
   ...{ 'known-valid-denied': true, contradicted: true, 'finds-everything': true },
 };
 

@@ -151,7 +151,9 @@ function detailsOf(seller: SellerCard, now: Date): Readonly<Record<string, strin
     changed:
       lastWide &&
       `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
-    paused: paused && `${age(paused.since, now)} ${paused.reason.replace(/^paused /, '')}; schedules skip this seller`,
+    paused:
+      paused &&
+      `${age(paused.since, now)} ${paused.reason.replace(/^paused /, '')}; schedules skip this seller`,
     ...Object.fromEntries(seller.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
     remedy: paused && howToResume(seller.sellerId),
   };

@@ -18,12 +18,12 @@ import { errorText, OutageLog } from './queue/errors.js';
 import type { Queues } from './queue/queues.js';
 import { subjectOf, type QueueName, type TaskOf } from './queue/tasks.js';
 
-/** Longest pause between two checks (ms): other processes add work, and machines may be suspended. */
-const CHECK_EVERY_MS = 30_000;
 /** Pause after a failed check (ms). */
 const RETRY_MS = 2_000;
-/** A job that was added so recently (ms) is not added again. The queue would refuse it, at some cost. */
-const ADDED_MS = 55_000;
+/** A job is not added again in the next check. The queue would refuse it, at some cost. */
+const CHECKS_PER_ADDING = 1.8;
+/** Pause (ms) between two checks for what is stale, and for old drafts. */
+const STALE_EVERY_MS = 60_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
 /** Old rows are deleted every six hours, since not every machine runs at night; also later (ms), if it slept. */
@@ -32,7 +32,7 @@ const PRUNE_LATE_MS = 5 * 3_600_000;
 
 interface SchedulerOptions {
   readonly app: Pick<App, 'config' | 'db'>;
-  readonly queues: Pick<Queues, 'add' | 'addAudit'>;
+  readonly queues: Pick<Queues, 'add' | 'addAudit' | 'times'>;
   /** False: a worker, which only repairs what the queue has lost. */
   readonly hasSchedules: boolean;
   /** When this process started, by the database's clock. */
@@ -104,17 +104,18 @@ export class Scheduler {
 
   /** @returns the pause (ms) before the next check */
   async #look(): Promise<number> {
-    const { app, hasSchedules, log } = this.#options;
+    const { app, hasSchedules, log, queues } = this.#options;
+    const { lookMs } = queues.times;
     // SELLERS_FILE may have changed.
     const schedules = hasSchedules ? schedulesOf(app.config) : [];
-    if (hasSchedules && performance.now() - this.#staleAt >= 2 * CHECK_EVERY_MS) {
+    if (hasSchedules && performance.now() - this.#staleAt >= STALE_EVERY_MS) {
       this.#staleAt = performance.now();
       await recordStale(app);
       await pruneDrafts(app.db);
     }
     await recordNews(app);
     const { now, hints } = await this.#hints(schedules);
-    const recent = performance.now() - ADDED_MS;
+    const recent = performance.now() - CHECKS_PER_ADDING * lookMs;
     for (const [subject, at] of this.#added) if (at < recent) this.#added.delete(subject);
     await forEachConcurrently(hints, CONCURRENCY, async ({ subject, add }) => {
       if (this.#stopping.signal.aborted || this.#added.has(subject)) return;
@@ -123,7 +124,7 @@ export class Scheduler {
       log.debug('what is due has a job in the queue', { job: subject });
     });
     const nextAt = schedules.reduce((least, one) => Math.min(least, nextTime(one, now)), Infinity);
-    return Math.min(CHECK_EVERY_MS, Math.max(1, nextAt - now.getTime()));
+    return Math.min(lookMs, Math.max(1, nextAt - now.getTime()));
   }
 
   async #hints(schedules: readonly Schedule[]) {

@@ -130,8 +130,13 @@ const ENDS = {
   },
   /** Leaves its run in state `running`. */
   killed: async ({ sim, sync }: Withdrawn, requests: number) => {
-    sim.afterRequests(requests, () => cutLock(mirror()));
+    sim.afterRequests(requests, () => {
+      // Look-ups that are under way end after the run has noticed.
+      sim.faults.always('item', { kind: 'stall', ms: 500 });
+      return cutLock(mirror());
+    });
     await expect(sync()).rejects.toThrow();
+    sim.faults.clear();
     await mirror().rows(
       `UPDATE mirror.runs SET state = 'running', finished_at = NULL WHERE state = 'interrupted'`,
     );

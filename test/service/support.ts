@@ -19,6 +19,7 @@ export const SHORT = {
   commandMs: 5_000,
   answerMs: 10_000,
   retryMs: 300,
+  lookMs: 3_000,
   graceMs: 1_000,
 };
 

@@ -81,6 +81,8 @@ export async function startProxy(to: NetConnectOpts): Promise<TcpProxy> {
     host: HOST,
     port,
     async set(next) {
+      // A connection that has lost data in between never goes on: TCP would send it again, or end.
+      if (mode === 'swallow') cut();
       mode = next;
       if (next === 'refuse') await stopListening();
       else if (!server.listening) server = await listen(port);

@@ -89,6 +89,10 @@ export class Queues {
         : redisServer(target, this.#settings, this.#outages);
   }
 
+  get times(): Times {
+    return this.#settings.times;
+  }
+
   get backend(): Server['backend'] {
     return this.#server.backend;
   }

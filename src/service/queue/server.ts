@@ -18,6 +18,8 @@ export const TIMES = {
   answerMs: 10_000,
   /** Longest pause between two attempts to reach the server. */
   retryMs: 5_000,
+  /** Longest pause between two looks for what is due: other processes add work, and machines may be suspended. */
+  lookMs: 30_000,
   /** Time for handlers to return after their signal was aborted. */
   graceMs: 5_000,
 };

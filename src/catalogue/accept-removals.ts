@@ -1,7 +1,7 @@
 import { UserError } from '../domain/user-error.js';
 import { keepHeldItems, readShown } from './held-store.js';
 import { describeAcceptance } from './rules.js';
-import { type SellerLock, lockSeller } from '../db/locks.js';
+import { type SellerLock, withSellerLock } from '../db/locks.js';
 import type { Db } from '../db/db.js';
 import { findSellerOfRun, finishRun, startRun } from './runs-store.js';
 import { changeStates, writeFew } from './merge-store.js';
@@ -91,10 +91,5 @@ async function underLock<T>(
       2,
     );
   }
-  const lock = await lockSeller(db, sellerId);
-  try {
-    return await work(lock);
-  } finally {
-    await lock.release();
-  }
+  return withSellerLock(db, sellerId, work);
 }

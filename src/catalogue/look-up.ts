@@ -68,7 +68,7 @@ export async function probeList(
   const ask = async (ids: readonly number[]): Promise<Map<number, Sign>> => {
     const signs = new Map<number, Sign>();
     for (const id of spread(ids, PROBES)) {
-      lock.assertHeld();
+      lock.lost.throwIfAborted();
       const { kind } = await deps.marketplace.item(id, { signal });
       signs.set(id, kind === 'answered' ? 'found' : kind === 'denied' ? 'denied' : 'unanswered');
     }
@@ -175,7 +175,7 @@ class LookupsOfRun implements Lookups {
   }
 
   async #ask(id: number, done: number): Promise<ItemReply> {
-    this.run.lock.assertHeld();
+    this.run.lock.lost.throwIfAborted();
     this.#tell(done);
     const reply = await this.#item(id);
     if (reply.kind === 'answered') {

@@ -1,7 +1,7 @@
 import { UserError } from '../domain/user-error.js';
 import { escapeIdentifier, type PoolClient } from 'pg';
 import type { Db } from '../db/db.js';
-import { lockSeller, type SellerLock } from '../db/locks.js';
+import { type SellerLock, withSellerLock } from '../db/locks.js';
 
 /**
  * Deletes a seller with all its rows.
@@ -15,15 +15,12 @@ export async function removeSeller(
   sellerId: string,
   { force = false }: { readonly force?: boolean } = {},
 ): Promise<number> {
-  const lock = await lockSeller(db, sellerId);
-  try {
-    return await inLockTransaction(lock, async (client) => {
+  return withSellerLock(db, sellerId, (lock) =>
+    inLockTransaction(lock, async (client) => {
       if (!force) await assertIdle(client, sellerId);
       return await deleteRows(client, sellerId);
-    });
-  } finally {
-    await lock.release();
-  }
+    }),
+  );
 }
 
 /**
@@ -37,32 +34,18 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
   if (sellerId === to) {
     throw new UserError(`seller "${to}" would keep its name`, 'give it another one', 'FAILED');
   }
-  const lock = await lockSeller(db, sellerId);
-  try {
-    const other = await lockSeller(db, to);
-    try {
-      await inLockTransaction(lock, async (client) => {
-        await assertIdle(client, sellerId);
-        await assertUnused(client, to);
-        await deleteRows(client, to);
-        await client.query('UPDATE mirror.sellers SET seller_id = $2 WHERE seller_id = $1', [
-          sellerId,
-          to,
-        ]);
-        // Most tables follow by their foreign key.
-        for (const table of await tablesOf(client)) {
-          await client.query(`UPDATE ${table} SET seller_id = $2 WHERE seller_id = $1`, [
-            sellerId,
-            to,
-          ]);
-        }
-      });
-    } finally {
-      await other.release();
-    }
-  } finally {
-    await lock.release();
-  }
+  const rename = (lock: SellerLock): Promise<void> =>
+    inLockTransaction(lock, async (client) => {
+      await assertIdle(client, sellerId);
+      await assertUnused(client, to);
+      await deleteRows(client, to);
+      // Most tables follow by their foreign key.
+      for (const table of ['mirror.sellers', ...(await tablesOf(client))]) {
+        const statement = `UPDATE ${table} SET seller_id = $2 WHERE seller_id = $1`;
+        await client.query(statement, [sellerId, to]);
+      }
+    });
+  await withSellerLock(db, sellerId, (lock) => withSellerLock(db, to, () => rename(lock)));
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { RowStamp } from './prepare-item.js';
-import { type SellerLock, lockSeller } from '../db/locks.js';
+import { type SellerLock, withSellerLock } from '../db/locks.js';
 import { type RunCounts, type RunKind, findAnswer, startRun, finishRun } from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
 import type { HeldItems } from './held-store.js';
@@ -52,8 +52,7 @@ export async function performRun(
 ): Promise<RunReport> {
   signal.throwIfAborted();
   const binding = await ensureSeller(deps.db, deps.sellerId, deps.marketplace.host);
-  const lock = await lockSeller(deps.db, deps.sellerId);
-  try {
+  return withSellerLock(deps.db, deps.sellerId, async (lock) => {
     const { request = null, jobId = null } = deps;
     // Checked under the lock, so that only one of two equal jobs does the work.
     const done = request === null ? null : await findAnswer(lock, kind, request);
@@ -72,10 +71,8 @@ export async function performRun(
       held: null,
       committed: false,
     };
-    return await workAndRecord(run, kind, work);
-  } finally {
-    await lock.release();
-  }
+    return workAndRecord(run, kind, work);
+  });
 }
 
 interface Ending<State = RunReport['state'] | 'interrupted'> {

@@ -162,7 +162,7 @@ export async function stageList(
       if (++counts.listed % RECORDS_BETWEEN_LOOKS === 0) {
         await yieldNow();
         signal.throwIfAborted();
-        lock.assertHeld();
+        lock.lost.throwIfAborted();
         tell();
       }
       const { idHint: id, unfit } = element;

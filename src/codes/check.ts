@@ -9,7 +9,7 @@ import { bindSeller, ensureSeller, type Binding } from '../catalogue/sellers-sto
 import { busyOutcome, errorOutcome } from '../catalogue/problem.js';
 import type { Alert, JobOutcome, RunDeps } from '../catalogue/types.js';
 import type { Db } from '../db/db.js';
-import { tryLock } from '../db/locks.js';
+import { withLock } from '../db/locks.js';
 import { sameHost } from '../domain/address.js';
 import { failAudit, getAudit, noteAuditWait, readAuditTerms } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
@@ -57,12 +57,9 @@ export async function performCheck(
   try {
     signal.throwIfAborted();
     const busy = (): Error => new UserError(`another job works on check ${auditId}`, '', 'BUSY');
-    const lock = await tryLock(deps.db, `seller-mirror/audit/${auditId}`, busy);
-    try {
-      return await workUnderLock(deps, job, AbortSignal.any([signal, lock.lost]));
-    } finally {
-      await lock.release();
-    }
+    return await withLock(deps.db, `seller-mirror/audit/${auditId}`, busy, ({ lost }) =>
+      workUnderLock(deps, job, AbortSignal.any([signal, lost])),
+    );
   } catch (error) {
     if (isUserError(error, 'BUSY') && !signal.aborted) {
       return { ...busyOutcome(error.message), isBusy: true };

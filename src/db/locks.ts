@@ -14,12 +14,8 @@ export interface LongConnection {
   readonly release: (isSound: boolean) => void;
 }
 
-/** An advisory lock and the connection that holds it. Losing the connection loses the lock. */
-interface AdvisoryLock extends Pick<LongConnection, 'client' | 'lost'> {
-  /** @throws {UserError} when the connection, and the lock with it, is lost */
-  readonly assertHeld: () => void;
-  release(): Promise<void>;
-}
+/** The connection that holds an advisory lock. Losing the connection loses the lock. */
+type AdvisoryLock = Pick<LongConnection, 'client' | 'lost'>;
 
 /** The server process of a connection. PIDs are reused; the start time tells two processes apart. */
 interface Backend {
@@ -77,15 +73,17 @@ function lostConnection(what: string): UserError {
 }
 
 /**
- * Takes the advisory lock with this name, without waiting.
+ * Runs `work` under the advisory lock with this name. Does not wait for the lock.
  * @param busy returns the error to throw if another session holds it
  */
-export async function tryLock(
+export async function withLock<T>(
   db: Db,
   name: string,
   busy: (client: PoolClient) => Error | Promise<Error>,
-): Promise<AdvisoryLock> {
-  const { client, lost, release } = await openLongConnection(db);
+  work: (lock: AdvisoryLock) => Promise<T>,
+): Promise<T> {
+  const connection = await openLongConnection(db);
+  const { client, lost } = connection;
   try {
     const { rows } = await client.query<{ locked: boolean }>(
       'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked',
@@ -93,35 +91,28 @@ export async function tryLock(
     );
     if (rows[0]?.locked !== true) throw await busy(client);
   } catch (error) {
-    release(false);
+    connection.release(false);
     throw error;
   }
-  return {
-    client,
-    lost,
-    assertHeld: () => lost.throwIfAborted(),
-    async release() {
-      const isUnlocked = await unlock(client, name);
-      release(isUnlocked === true);
-      if (isUnlocked === false) throw poolerError();
-    },
-  };
+  try {
+    return await work({ client, lost });
+  } finally {
+    await unlock(connection, name);
+  }
 }
 
-/**
- * @returns false if this session does not hold the lock; null if there was no answer: closing the connection frees
- *   the lock, too
- */
-async function unlock(client: PoolClient, name: string): Promise<boolean | null> {
-  try {
-    const { rows } = await client.query<{ unlocked: boolean }>(
-      'SELECT pg_advisory_unlock(hashtextextended($1, 0)) AS unlocked',
-      [name],
-    );
-    return rows[0]?.unlocked === true;
-  } catch {
-    return null;
-  }
+/** @throws {UserError} if this session does not hold the lock */
+async function unlock({ client, release }: LongConnection, name: string): Promise<void> {
+  const unlocking = client.query<{ unlocked: boolean }>(
+    'SELECT pg_advisory_unlock(hashtextextended($1, 0)) AS unlocked',
+    [name],
+  );
+  // Without an answer the connection is closed, which frees the lock, too.
+  const isUnlocked = await unlocking
+    .then(({ rows }) => rows[0]?.unlocked === true)
+    .catch(() => null);
+  release(isUnlocked === true);
+  if (isUnlocked === false) throw poolerError();
 }
 
 /** A seller's lock. The run writes on its connection, so that lock and transaction are lost together. */
@@ -142,10 +133,14 @@ export const sellerIsLocked = (seller: string): string => `
       WHERE locktype = 'advisory' AND granted AND objsubid = 1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))) IS TRUE`;
 
-/** @throws {UserError} `BUSY` if another run holds the lock */
-export async function lockSeller(db: Db, sellerId: string): Promise<SellerLock> {
-  const lock = await tryLock(db, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
-  return { sellerId, ...lock };
+/** Runs `work` under a seller's lock. @throws {UserError} `BUSY` if another run holds it */
+export function withSellerLock<T>(
+  db: Db,
+  sellerId: string,
+  work: (lock: SellerLock) => Promise<T>,
+): Promise<T> {
+  const refusal = (client: PoolClient): Promise<UserError> => busy(client, sellerId);
+  return withLock(db, LOCK_PREFIX + sellerId, refusal, (lock) => work({ sellerId, ...lock }));
 }
 
 async function busy(client: PoolClient, sellerId: string): Promise<UserError> {

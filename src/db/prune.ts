@@ -1,7 +1,7 @@
 import { UserError } from '../domain/user-error.js';
 import type { PoolClient, QueryResult } from 'pg';
 import type { Db } from './db.js';
-import { itemsLockSql, tryLock } from './locks.js';
+import { itemsLockSql, withLock } from './locks.js';
 import { onlyRow } from './connection.js';
 
 /** Parts of the store with a retention time each. `raw`: records as received. */
@@ -68,16 +68,15 @@ export async function prune(
   plan: RetentionPlan,
   { dryRun = false, sellerIds, signal, onProgress }: PruneOptions,
 ): Promise<Pruned[]> {
-  const lock = await tryLock(db, 'seller-mirror/prune', busy);
-  const send = (sql: string, before: Date): Promise<QueryResult<Batch>> => {
-    signal.throwIfAborted();
-    lock.assertHeld();
-    return lock.client.query<Batch>(sql, [sellerIds ?? null, before]);
-  };
-  try {
+  return withLock(db, 'seller-mirror/prune', busy, async ({ client, lost }) => {
+    const isOver = AbortSignal.any([signal, lost]);
+    const send = (sql: string, before: Date): Promise<QueryResult<Batch>> => {
+      isOver.throwIfAborted();
+      return client.query<Batch>(sql, [sellerIds ?? null, before]);
+    };
     const done: Pruned[] = [];
     let all = 0;
-    for (const step of pruneSteps(await keptRuns(lock.client))) {
+    for (const step of pruneSteps(await keptRuns(client))) {
       const [what, before] = [step.what, plan[step.part]];
       if (before === null) continue;
       if (step.mark !== undefined && !dryRun) await send(step.mark, before);
@@ -91,9 +90,7 @@ export async function prune(
       done.push(sum);
     }
     return done;
-  } finally {
-    await lock.release();
-  }
+  });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { lockSeller } from '../../src/db/locks.js';
+import { withSellerLock } from '../../src/db/locks.js';
 import { holdItems, type Mirror } from './mirror.js';
 import { enter } from '../codes/support.js';
 
@@ -132,10 +132,5 @@ export async function whileRunning<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   await storeRun(mirror, seller, 'items', 'running');
-  const lock = await lockSeller(mirror.db, seller);
-  try {
-    return await work();
-  } finally {
-    await lock.release();
-  }
+  return withSellerLock(mirror.db, seller, work);
 }

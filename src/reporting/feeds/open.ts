@@ -2,7 +2,7 @@ import { isUserError, UserError } from '../../domain/user-error.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
-import { tryLock } from '../../db/locks.js';
+import { withLock } from '../../db/locks.js';
 import { withSnapshot } from '../views.js';
 import { Delivery, type DeliverOptions, type ViewReport } from './deliver.js';
 import { folderTarget } from './folder.js';
@@ -40,16 +40,12 @@ export async function runFeed(
   for (;;) {
     options.signal.throwIfAborted();
     try {
-      const lock = await tryLock(
+      return await withLock(
         db,
         `seller-mirror/feed/${feed.name}`,
         () => new UserError(`another process delivers feed ${feed.name}`, '', 'BUSY'),
+        () => withDelivery(db, feed, options, (delivery) => delivery.run()),
       );
-      try {
-        return await withDelivery(db, feed, options, (delivery) => delivery.run());
-      } finally {
-        await lock.release();
-      }
     } catch (error) {
       if (!isUserError(error, 'BUSY')) throw error;
       await pause(LOCK_EVERY_MS);

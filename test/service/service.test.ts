@@ -38,7 +38,8 @@ describe('a service', () => {
     const app = appOf(2_000, () => new Promise(() => undefined));
     const roles = { scheduler: true, worker: false, dashboard: false, api: false };
     const events = { onJob: () => undefined, onVerdict: () => undefined };
-    const service = startService(app, {} as Queues, roles, silentLog, events);
+    const queues = { times: { lookMs: 30_000 } } as Queues;
+    const service = startService(app, queues, roles, silentLog, events);
     const ended = vi.fn();
     void service.stop().then(ended);
     await vi.advanceTimersByTimeAsync(1_999);

@@ -58,7 +58,7 @@ describe('the package, installed into an empty project', () => {
       [
         ...['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'docs', 'examples', 'package.json'],
         ...built,
-        'dist/index.d.ts',
+        ...['.env.example', 'dist/index.d.ts'],
         ...['prisma/grants.sql', 'prisma/migrations', 'prisma/schema.prisma'],
       ].sort(),
     );

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { isInstalled } from '../support/installed.js';
 import { useMirror } from '../support/mirror.js';
 import {
   cellsOf,
@@ -154,6 +156,24 @@ describe('audits', () => {
     }
   });
 });
+
+it.skipIf(!isInstalled('jq'))(
+  'the line of docs/lists.md prints the addresses of customers with an invalid code (needs jq)',
+  async () => {
+    const sim = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, sim.url);
+    const lines = ['Name,E-mail,Code', 'Bob,bob@buyers.test,a-bad-code-1', 'Di,di@buyers.test,'];
+    const list = fileWith([...lines, `Ada,ada@buyers.test,${codesOf(sim, 2)[1]}`].join('\n'));
+    await printed(['codes', 'check', list], env);
+    const page = readFileSync(new URL('../../docs/lists.md', import.meta.url), 'utf8');
+    const [, filter = ''] = /jq -r '(select[^']+)'/.exec(page) ?? [];
+    const id = await mirror().newestAudit();
+    const input = await printed(['audits', 'export', id, '--format', 'ndjson'], env);
+    expect(execFileSync('jq', ['-r', filter], { input, encoding: 'utf8' })).toBe(
+      'bob@buyers.test\n',
+    );
+  },
+);
 
 describe('codes recheck', () => {
   it('checks known codes again, unless they were checked recently', async () => {

@@ -189,15 +189,21 @@ async function* filesOf(file: string): AsyncGenerator<Entry> {
   yield* files;
 }
 
+/** A file whose beginning was read. */
+export interface Backup {
+  readonly file: string;
+  readonly manifest: BackupManifest;
+}
+
 /**
  * Reads the beginning of a backup.
  * @throws {UserError} when the file does not begin like a backup
  */
-export async function readManifest(file: string): Promise<BackupManifest> {
+export async function openBackup(file: string): Promise<Backup> {
   try {
     for await (const entry of filesOf(file)) {
       if (entry.header.name !== MANIFEST_FILE) break;
-      return MANIFEST.parse(JSON.parse(await text(entry)));
+      return { file, manifest: MANIFEST.parse(JSON.parse(await text(entry))) };
     }
   } catch (error) {
     if (isOfSystem(error)) throw error;
@@ -215,8 +221,7 @@ export async function readManifest(file: string): Promise<BackupManifest> {
  * @throws {UserError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
  */
 async function readRows(
-  file: string,
-  { tables }: BackupManifest,
+  { file, manifest: { tables } }: Backup,
   signal: AbortSignal,
   take: (table: string, rows: Entry) => Promise<number>,
 ): Promise<void> {
@@ -258,14 +263,12 @@ function damaged(problem: string, cause?: unknown): UserError {
  * Reads a whole backup, and counts its rows.
  * @throws {UserError} when it is damaged or cut off; the reason of `signal`
  */
-export async function checkBackup(file: string, signal: AbortSignal): Promise<BackupManifest> {
-  const manifest = await readManifest(file);
-  await readRows(file, manifest, signal, async (_, rows) => {
+export async function checkBackup(backup: Backup, signal: AbortSignal): Promise<void> {
+  await readRows(backup, signal, async (_, rows) => {
     let lines = 0;
     for await (const piece of rows) lines += countRows(piece as Buffer);
     return lines;
   });
-  return manifest;
 }
 
 interface RestoreOptions extends BackupOptions {
@@ -294,13 +297,9 @@ const FORGET_PLACES = `
  * @throws {UserError} when the file is damaged or of a newer version, or the store has data or is in use; errors of the
  *   driver; an error once `signal` aborts
  */
-export async function restore(
-  url: string,
-  file: string,
-  options: RestoreOptions,
-): Promise<BackupManifest> {
-  const manifest = await readManifest(file);
-  const migrations = divideMigrations(manifest, await readMigrations());
+export async function restore(url: string, backup: Backup, options: RestoreOptions): Promise<void> {
+  const own = await readMigrations();
+  const later = laterMigrations(backup.manifest, own);
   const replaceStore = async (client: Client): Promise<void> => {
     await client.query(NO_TIMEOUTS);
     const { saved, replaced } = await tablesOf(client);
@@ -310,7 +309,7 @@ export async function restore(
     await assertUnused(client); // others may have connected before the tables were locked
     if (!options.replace) await assertEmpty(client, saved);
     await client.query(`TRUNCATE ${listOf(replaced)}`);
-    await inSchemaOf(client, migrations, () => load(client, file, manifest, options));
+    await inSchemaOf(client, own, later, () => load(client, backup, options));
     await client.query(FORGET_PLACES);
     options.signal.throwIfAborted();
     await client.query('COMMIT');
@@ -320,7 +319,6 @@ export async function restore(
   await withOwnClient(url, 'restore', options.signal, replaceStore).catch((error: unknown) => {
     throw explained(error, url);
   });
-  return manifest;
 }
 
 function listOf(tables: readonly string[]): string {
@@ -333,14 +331,15 @@ const TRY_EVERY_MS = 200;
 
 /** Waits for connections that are just closing, for example our own. */
 async function assertUnused(client: Client): Promise<void> {
-  let users = await usersOf(client);
-  for (let tries = 0; users.length > 0 && tries < TRIES; tries++) {
+  for (let tries = 0; ; tries++) {
+    const users = await usersOf(client);
+    if (users.length === 0) return;
+    if (tries === TRIES) {
+      const problem = `the store is in use by ${users.join(', ')}`;
+      throw refusal(problem, 'Stop it, or wait for it to end, then repeat.');
+    }
     await sleep(TRY_EVERY_MS);
-    users = await usersOf(client);
   }
-  if (users.length === 0) return;
-  const problem = `the store is in use by ${users.join(', ')}`;
-  throw refusal(problem, 'Stop it, or wait for it to end, then repeat.');
 }
 
 /** Names of connected processes, and of processes with a heartbeat, which may not be connected just now. */
@@ -369,17 +368,16 @@ async function assertEmpty(client: Client, tables: readonly string[]): Promise<v
   );
 }
 
-/** This version's migrations. */
-interface Migrations {
-  /** Those that the backup's store had. */
-  readonly applied: readonly Migration[];
-  readonly later: readonly Migration[];
-}
-
-/** @throws {UserError} when the backup has one that this version has not, or that has other SQL here */
-function divideMigrations({ migrations }: BackupManifest, own: readonly Migration[]): Migrations {
+/**
+ * This version's migrations that the backup's store did not have yet.
+ * @throws {UserError} when the backup has one that this version has not, or that has other SQL here
+ */
+function laterMigrations(
+  { migrations }: BackupManifest,
+  own: readonly Migration[],
+): readonly Migration[] {
   const history = new Map(migrations.map((one) => one.split(' ') as [string, string]));
-  const { edited, unknown } = compare(history, own);
+  const { pending, edited, unknown } = compare(history, own);
   if (unknown.length > 0) {
     throw refusal(
       'the backup was made by a newer version of this program',
@@ -392,10 +390,7 @@ function divideMigrations({ migrations }: BackupManifest, own: readonly Migratio
       'Restore it with the build that made it.',
     );
   }
-  return {
-    applied: own.filter(({ name }) => history.has(name)),
-    later: own.filter(({ name }) => !history.has(name)),
-  };
+  return own.filter(({ name }) => pending.includes(name));
 }
 
 /** Name of the store's own schema while the backup's has the name `mirror`. */
@@ -407,7 +402,8 @@ const OWN = 'seller_mirror_own';
  */
 async function inSchemaOf(
   client: Client,
-  { applied, later }: Migrations,
+  own: readonly Migration[],
+  later: readonly Migration[],
   fill: () => Promise<void>,
 ): Promise<void> {
   if (later.length === 0) return fill();
@@ -415,6 +411,7 @@ async function inSchemaOf(
     `ALTER SCHEMA mirror RENAME TO ${OWN}; ALTER SCHEMA reporting RENAME TO ${OWN}_reporting;
      SET LOCAL search_path = mirror`,
   );
+  const applied = own.filter((one) => !later.includes(one));
   for (const migration of applied) await apply(client, migration);
   await fill();
   for (const migration of later) await apply(client, migration);
@@ -456,15 +453,15 @@ async function columnsOf(
 /** Replaces the rows of the backup's tables, in a schema of the backup's version. */
 async function load(
   client: Client,
-  file: string,
-  manifest: BackupManifest,
+  backup: Backup,
   { signal, onProgress }: BackupOptions,
 ): Promise<void> {
+  const { manifest } = backup;
   const tables = Object.keys(manifest.tables);
   let done = 0;
   await client.query(`TRUNCATE ${listOf(tables)} CASCADE`); // migrations may have written rows
   await setTriggers(client, 'DISABLE', 'mirror', tables);
-  await readRows(file, manifest, signal, async (table, rows) => {
+  await readRows(backup, signal, async (table, rows) => {
     const copy = client.query(copyFrom(`COPY mirror.${table} FROM STDIN`));
     await finished(rows, copy);
     onProgress?.((done += copy.rowCount), sumOf(manifest));

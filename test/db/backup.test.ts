@@ -310,6 +310,21 @@ describe('restore', () => {
     }
   });
 
+  it.each([
+    ['no_such_table', /the backup is damaged: the database rejects its rows/],
+    ['sellers; DROP SCHEMA reporting CASCADE', /is not a seller-mirror backup/],
+  ])('refuses a file whose manifest names a table %s', async (table, expected) => {
+    const [manifest, ...tables] = await filesIn(readFileSync(filled));
+    const said = JSON.parse(String(manifest?.data)) as { tables: Record<string, number> };
+    const data = Buffer.from(JSON.stringify({ ...said, tables: { ...said.tables, [table]: 0 } }));
+    const file = freeFile();
+    writeFileSync(file, await archiveOf([{ name: 'manifest.json', data }, ...tables]));
+    const url = await otherStore();
+    const before = await rowsIn(url);
+    expect((await restore(url, file, '--replace')).stderr).toMatch(expected);
+    expect(await rowsIn(url)).toEqual(before);
+  });
+
   it('refuses a file that is no backup, and says so', async () => {
     const others = [
       Buffer.from('name;city\n'),

@@ -5,13 +5,7 @@ import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes, plural, duration } from '../../domain/text.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
-import {
-  type BackupManifest,
-  backUp,
-  checkBackup,
-  readManifest,
-  restore,
-} from '../../db/backup.js';
+import { type BackupManifest, backUp, checkBackup, openBackup, restore } from '../../db/backup.js';
 import { openDatabase, openUnmigrated } from '../../db/open.js';
 import { printNote, printResult } from '../console.js';
 import { usageError, writtenOrFailed } from '../errors.js';
@@ -131,14 +125,16 @@ async function restoreFrom(
 ): Promise<void> {
   const { replace = false, check = false, takeOverFeeds = false } = options;
   await assertReadable(file);
-  const manifest = check ? await checkBackup(file, signal) : await readManifest(file);
-  if (!check) {
+  const backup = await openBackup(file);
+  const { manifest } = backup;
+  if (check) await checkBackup(backup, signal);
+  else {
     const opening = openDatabase(databaseOptions('restore', signal));
     const database = await unlessAborted(opening, signal);
     try {
       await withProgress('restore', (progress) => {
         const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-        return restore(database.url, file, { replace, signal, onProgress });
+        return restore(database.url, backup, { replace, signal, onProgress });
       });
     } finally {
       await database.close();

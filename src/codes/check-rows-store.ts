@@ -165,15 +165,15 @@ const MAX_TO_ANSWER = 3;
 
 /**
  * The newest check of each list that finished within a week, if customers need somebody. A newer check of the same list
- * takes the place of an older one; a list of codes alone names no customer.
+ * takes the place of an older one; a list of codes alone names no customer. Lines are counted only of a list that repeats codes.
  */
 export async function listChecksToAnswer({ pool }: Db): Promise<CheckToAnswer[]> {
   const { rows } = await pool.query<CheckToAnswer>(
     `SELECT * FROM (
        SELECT a.audit_id AS "auditId", a.seller_id AS "sellerId", a.source, a.finished_at AS "finishedAt",
-              a.rejected + (SELECT count(*)::int FROM mirror.audit_codes c JOIN mirror.audit_entries e USING (audit_id, position)
-                             WHERE c.audit_id = a.audit_id
-                               AND c.verdict IN ('no_longer_valid', 'invalid', 'unproven')) AS customers
+              a.rejected + CASE WHEN lines = codes + rejected THEN no_longer_valid + invalid + unproven ELSE (
+                SELECT count(*)::int FROM mirror.audit_codes c JOIN mirror.audit_entries e USING (audit_id, position)
+                 WHERE c.audit_id = a.audit_id AND c.verdict IN ('no_longer_valid', 'invalid', 'unproven')) END AS customers
          FROM (SELECT DISTINCT ON (source) * FROM mirror.audits
                 WHERE state = 'finished' AND finished_at > now() - interval '7 days' AND list_pruned_at IS NULL AND cardinality(columns) > 1
                 ORDER BY source, audit_id DESC) a

@@ -82,7 +82,7 @@ async function startServer(parent: string): Promise<Started> {
   const database = await openEmbedded({ dataDir, applicationName: 'tests' });
   const credentials = await readCredentials(database.location);
   const adminUrl = addressOf(credentials, database.port, 'admin', 'postgres');
-  await makeHasty(adminUrl);
+  await makeHasty(adminUrl, [adminUrl, database.url]);
   await migrate(database.url);
   await makeOdd(adminUrl, new URL(database.url).username);
   return {
@@ -132,9 +132,18 @@ async function ordinaryUser(url: string, name: string): Promise<URL> {
   return user;
 }
 
-/** Lets commits not wait for the disk: no test survives a power cut. */
-async function makeHasty(adminUrl: string): Promise<void> {
+/**
+ * Lets commits not wait for the disk, as no test survives a power cut, and makes a login cheap: tests log in thousands of
+ * times, and hashing a password 4,096 times would take as long as the rest of it.
+ */
+async function makeHasty(adminUrl: string, urls: readonly string[]): Promise<void> {
   const { query } = await import('./query.js');
+  const logins = urls.map((url) => new URL(url));
+  await query(
+    adminUrl,
+    'SET scram_iterations = 1',
+    ...logins.map((url) => `ALTER ROLE "${url.username}" PASSWORD '${url.password}'`),
+  );
   const names = ['fsync', 'synchronous_commit', 'full_page_writes'];
   await query(adminUrl, ...names.map((name) => `ALTER SYSTEM SET ${name} = off`));
   await query(adminUrl, 'SELECT pg_reload_conf()');

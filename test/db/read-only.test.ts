@@ -90,7 +90,9 @@ async function stateOf(admin: Client): Promise<unknown> {
     SELECT (SELECT json_agg(s) FROM mirror.sellers s) AS sellers,
            (SELECT json_agg(s) FROM pg_sequences s) AS sequences,
            (SELECT json_agg(r ORDER BY r.oid) FROM roles r) AS roles,
-           (SELECT json_agg(m) FROM pg_auth_members m JOIN roles r ON r.oid = m.member) AS members,
+           (SELECT json_agg(m) FROM pg_auth_members m
+              JOIN roles r ON r.oid = m.member JOIN pg_roles g ON g.oid = m.roleid
+             WHERE g.rolname ~ '^pg_' OR g.oid IN (SELECT oid FROM roles)) AS members,
            (SELECT json_agg(s) FROM pg_db_role_setting s JOIN roles r ON r.oid = s.setrole) AS role_settings,
            (SELECT json_agg(f.sourcefile || f.name || f.setting) FROM pg_file_settings f) AS settings,
            (SELECT count(*) FROM pg_class) AS relations, (SELECT count(*) FROM pg_proc) AS functions,

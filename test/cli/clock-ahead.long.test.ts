@@ -1,58 +1,13 @@
-import { Webhook as Verifier } from 'standardwebhooks';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { seededCatalogue, seededPurchases, startSimulator } from '../../src/simulator/index.js';
+import { describe, expect, it } from 'vitest';
 import { createClock, startServerWith } from '../support/faked-clock.js';
-import { startServer } from '../support/http-server.js';
-import { KEY, useMirror } from '../support/mirror.js';
+import { useMirror } from '../support/mirror.js';
 import { query } from '../support/query.js';
 import { until } from '../support/until.js';
-import { codesOf, type Running, run, settings, start } from './support.js';
+import { stop, worldOf } from './clock-support.js';
+import { codesOf, run, start } from './support.js';
 
-const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
 const HOUR_MS = 3_600_000;
 const MONTH_MS = 30 * 24 * HOUR_MS;
-
-/** A marketplace, whose clock is right, and a receiver of alerts. */
-async function world(databaseUrl: string) {
-  const seller = {
-    key: KEY,
-    username: 'ada',
-    catalogue: seededCatalogue({ seed: 3, count: 12 }),
-    purchases: seededPurchases({ seed: 5, count: 20 }),
-  };
-  const sim = await startSimulator({ sellers: [seller] });
-  onTestFinished(() => sim.close());
-  const receiver = await startServer({ status: 204 });
-  const env = settings(databaseUrl, sim.url, {
-    ALERT_WEBHOOK_URL: receiver.url.href,
-    ALERT_WEBHOOK_SECRET: SECRET,
-    ALLOW_PLAIN_HTTP: 'true',
-    HEALTH_LISTEN: 'off',
-    DASHBOARD_LISTEN: 'off',
-    TZ: 'UTC',
-  });
-  expect((await run(['migrate'], env)).code).toBe(0);
-  return {
-    sim,
-    env,
-    /** Types of the alerts. A receiver refuses what was signed at another time than its own. */
-    alerts: () =>
-      receiver.requests.map(({ body, headers }) => {
-        return (new Verifier(SECRET).verify(body, headers) as { readonly type: string }).type;
-      }),
-    /** Times of the schedule for which items were mirrored while the clock showed a time of this interval. */
-    mirrored: async (from: number, to = Infinity): Promise<readonly string[]> => {
-      const rows = await query(
-        databaseUrl,
-        `SELECT started_at, due_at FROM mirror.runs
-          WHERE kind = 'items' AND state = 'succeeded' ORDER BY run_id`,
-      );
-      return rows
-        .filter(({ started_at: at }) => Number(at) >= from && Number(at) < to)
-        .map(({ due_at: at }) => (at as Date).toISOString().slice(11, 19));
-    },
-  };
-}
 
 /** Programs see a new time within a second. */
 async function untilRight(url: string): Promise<void> {
@@ -62,18 +17,13 @@ async function untilRight(url: string): Promise<void> {
   });
 }
 
-async function stop(service: Running): Promise<void> {
-  service.process.kill('SIGTERM');
-  expect((await service.ended).code).toBe(0);
-}
-
 describe('a clock that was a month ahead for a while', () => {
   it.each(['is restarted', 'goes on'])(
     'costs no night: a service that %s mirrors as soon as the clock is right',
     async (how) => {
       const clock = await createClock();
       const url = await startServerWith(clock);
-      const { env, alerts, mirrored } = await world(url);
+      const { env, alerts, mirrored } = await worldOf(url);
       const wrong = { ...env, ...clock.env, SYNC_CRON: '*/10 * * * * *' };
       await clock.set(MONTH_MS);
       let service = start(['run'], wrong);
@@ -104,7 +54,7 @@ describe('a clock that was a month ahead for a while', () => {
   it('keeps no request waiting: neither slots nor pauses of that time are believed', async () => {
     const clock = await createClock();
     const url = await startServerWith(clock);
-    const { sim, env } = await world(url);
+    const { sim, env } = await worldOf(url);
     const limited = { ...env, REQUESTS_PER_MINUTE: '600' };
     await clock.set(5 * HOUR_MS);
     const wrong = { ...limited, ...clock.env };
@@ -127,7 +77,7 @@ describe('a machine whose clock is a month ahead of the database’s', () => {
   it('goes by the database’s: retries are soon, and receivers accept the signatures of alerts', async () => {
     const clock = await createClock();
     await clock.set(MONTH_MS);
-    const { sim, env, alerts } = await world(mirror().databaseUrl);
+    const { sim, env, alerts } = await worldOf(mirror().databaseUrl);
     sim.faults.next('account', { kind: 'rate-limited', retryAfter: 1_200 });
     const service = start(['run'], { ...env, ...clock.env, SYNC_CRON: '0 2 * * *' });
     const lastRun = async () => {
@@ -148,37 +98,5 @@ describe('a machine whose clock is a month ahead of the database’s', () => {
     await mirror().rows('UPDATE mirror.runs SET retry_at = now()');
     await until(() => alerts().includes('seller.parked'));
     await stop(service);
-  });
-});
-
-describe('when clocks go back', () => {
-  it.each([
-    // Clocks show two to three twice, from 0:00 and from 1:00 UTC.
-    ['*/30 * * * *', 'Europe/Berlin', ['00:30', '01:00', '01:30']],
-    // Clocks show one to three twice, from 23:00 and from 1:00 UTC.
-    ['30 1 * * *', 'Antarctica/Troll', ['23:30']],
-  ])('%s in %s has these times', async (cron, TZ, expected) => {
-    const clock = await createClock();
-    const showTime = (time: string): Promise<void> =>
-      clock.set(Date.parse(`2026-10-25T${time}Z`) - Date.now());
-    await showTime('00:45:00');
-    const url = await startServerWith(clock);
-    const { env, mirrored } = await world(url);
-    const service = start(['run'], { ...env, ...clock.env, SYNC_CRON: cron, TZ });
-    const times = async (): Promise<readonly string[]> =>
-      (await mirrored(0)).map((time) => time.slice(0, 5));
-    const untilTimes = (count: number): Promise<void> =>
-      until(async () => (await times()).length >= Math.min(count, expected.length));
-    await untilTimes(1);
-    await showTime('00:59:57');
-    await untilTimes(2);
-    await showTime('01:29:57');
-    await until(async () => {
-      const [row] = await query(url, `SELECT now() > '2026-10-25T01:30:20Z' AS is_later`);
-      return row?.['is_later'] === true;
-    });
-    await untilTimes(3);
-    await stop(service);
-    expect(await times()).toEqual(expected);
   });
 });

@@ -13,7 +13,7 @@ import { faultsOf, Refusal, type ApiContext, type ApiEnv } from './refusal.js';
 
 export interface ManageParts {
   /** @param only of this seller; null: of all */
-  readonly board: (only: string | null) => Promise<Pick<Board, 'sellers' | 'feeds'>>;
+  readonly board: (only: string | null) => Promise<Pick<Board, 'sellers' | 'feeds' | 'general'>>;
   /** Asks for a sync. @returns null if there is no such seller */
   readonly ask: (seller: string, askedBy: string) => Promise<Asked | null>;
 }
@@ -35,12 +35,13 @@ export function addManagement(
   app.get('/v1/status', async (c) => {
     parametersOf(c, noParameters);
     const { sellerId } = c.var.caller;
-    const { sellers, feeds } = await board(sellerId);
+    const { sellers, feeds, general } = await board(sellerId);
     // A feed of several sellers tells of the others, too.
     const shown = feeds.filter(
       (feed) => sellerId === null || feed.sellers?.every((seller) => seller === sellerId),
     );
-    return send(c, { sellers: statusJson({ sellers, feeds: shown }) });
+    const needs = sellerId === null ? general : [];
+    return send(c, { sellers: statusJson({ sellers, feeds: shown, general: needs }) });
   });
 
   app.post('/v1/sellers/:seller/sync', async (c) => {

@@ -122,10 +122,13 @@ export async function readBoard(
       };
     });
   const feeds = feedCards(config, feedStates, now);
+  const general = byUrgency(others.filter(({ seller }) => seller === null));
   return {
     now,
     sellers,
     feeds,
+    /** What needs a person, but is about no seller or feed: a worker's clock that was ahead. */
+    general,
     /** Running checks of codes, and their codes without a verdict. */
     checks,
     /** What the look-up API was asked today. */
@@ -135,10 +138,7 @@ export async function readBoard(
       return { ...one, state: one.isAlive ? ('alive' as const) : ('gone' as const) };
     }),
     /** The most urgent first. */
-    needs: byUrgency([
-      ...[...sellers, ...feeds].flatMap(({ needs }) => needs),
-      ...others.filter(({ seller }) => seller === null),
-    ]),
+    needs: byUrgency([...[...sellers, ...feeds].flatMap(({ needs }) => needs), ...general]),
   };
 }
 
@@ -293,7 +293,11 @@ function feedCard(
 }
 
 /** The state of sellers as programs read it, with the names of `reporting.sync_runs`. */
-export function statusJson({ sellers, feeds }: Pick<Board, 'sellers' | 'feeds'>) {
+export function statusJson({
+  sellers,
+  feeds,
+  general,
+}: Pick<Board, 'sellers' | 'feeds' | 'general'>) {
   return sellers.map((seller) => {
     const { sellerId, parked: parking, running, lastProblem, items, held } = seller;
     const [paused, parked] = parking?.code === PAUSED ? [parking, null] : [null, parking];
@@ -337,7 +341,7 @@ export function statusJson({ sellers, feeds }: Pick<Board, 'sellers' | 'feeds'>)
         problem: lastProblem.problem,
       },
       held,
-      needs: seller.needs.map(({ onPage: _onPage, ...need }) => need),
+      needs: byUrgency([...seller.needs, ...general]).map(({ onPage: _onPage, ...need }) => need),
       schedules: seller.schedules.map(({ name: _name, ...schedule }) => schedule),
       feeds: feeds.flatMap((feed) =>
         feed.place === null || feed.sellers?.includes(sellerId) === false ? [] : [feedJson(feed)],

@@ -240,7 +240,7 @@ export const SELLER: Resource<SellerCard, SellerCard, SellersSource> = {
         all: ({ sellerId }) => `/runs?seller=${encodeURIComponent(sellerId)}`,
       }),
     ],
-    json: (card) => statusJson({ sellers: [card], feeds: [] })[0] ?? {},
+    json: (card) => statusJson({ sellers: [card], feeds: [], general: [] })[0] ?? {},
   },
   actions: [
     {

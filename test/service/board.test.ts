@@ -118,6 +118,18 @@ describe('what needs somebody', () => {
     }
   });
 
+  it('shows in each face what is about no seller: a clock that was ahead', async () => {
+    for (const name of ['a', 'b']) await storeSeller(name, 'succeeded');
+    await states.storeProcess(mirror(), ['worker'], [], { secondsAgo: -7_200 });
+    const env = envOf(['a', 'b']);
+    const words = /a heartbeat on elsewhere was recorded for .*, which is in the future/;
+    expect((await printed(['status'], env)).replaceAll(/\s+/g, ' ')).toMatch(words);
+    expect(textOf(await overviewOf(env))).toMatch(words);
+    for (const { needs } of await statusOf(env)) {
+      expect(needs.map(({ kind }) => kind)).toEqual(['clock']);
+    }
+  });
+
   it('is over once it is over: a check that was stopped needs nobody when its codes have a verdict', async () => {
     await storeSeller('main', 'succeeded');
     for (const state of ['failed', 'finished'] as const) await storeCheck('main', state);

@@ -47,7 +47,7 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
   return withApp('status', 'store', signal, async (app) => {
     const { db, config } = app;
     await assertSeller(app, options.seller);
-    const { now, sellers, feeds } = await readBoard(
+    const { now, sellers, feeds, general } = await readBoard(
       db,
       config,
       new Date(db.clock.now()),
@@ -58,12 +58,13 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
       ({ place, sellers: of }) =>
         place !== null && (options.seller === undefined || of?.includes(options.seller) !== false),
     );
-    const json = options.json === true ? statusJson({ sellers, feeds }) : null;
+    const json = options.json === true ? statusJson({ sellers, feeds, general }) : null;
     await printResult(options, json, () => {
       const look = stdoutLook();
       const blocks = sellers.map((seller) => sellerLines(seller, toAnswer, now, look));
       if (blocks.length === 0) blocks.push(NO_SELLER);
-      return [...blocks, ...shown.map((feed) => feedLines(feed, now, look))].join('\n');
+      blocks.push(...shown.map((feed) => feedLines(feed, now, look)));
+      return [...blocks, ...general.map((need) => needLines(need, now, look))].join('\n');
     });
     // The copy of a paused seller grows old because a person wants it to.
     const isStale = sellers.some(
@@ -79,6 +80,11 @@ const NO_SELLER =
 /** The mark of a state, and the name of what is in it with the state's word. */
 function headLine(state: string, name: string, more: string, look: Look): string {
   return `${markOf(toneOf(state), look)} ${safeLine(name)} · ${stateWord(state)}${more}\n`;
+}
+
+/** Of what is about no seller or feed. */
+function needLines(need: Need, now: Date, look: Look): string {
+  return `${markOf(need.tone, look)} ${safeLine(need.title)}\n${details({}, [need], now, look)}`;
 }
 
 /** Formats the texts that are not empty, and what needs a person. */

@@ -20,9 +20,13 @@ import { findNews } from './news-store.js';
 
 const HOUR_MS = 3_600_000;
 
-/** Alerts are of kind `run-failed`, messages of type `run.failed`. */
+type WithPoint<Kind extends string> = Kind extends `${infer Subject}-${infer What}`
+  ? `${Subject}.${What}`
+  : Kind;
+
+/** Alerts are of kind `run-failed`, messages of type `run.failed`. A kind that ALERT_TYPES lacks does not compile. */
 function typeOf({ kind }: Alert): AlertType {
-  return kind.replace('-', '.') as AlertType;
+  return kind.replace('-', '.') as WithPoint<Alert['kind']>;
 }
 
 /** The same id for the same incident, so that it is sent once. */

@@ -122,7 +122,7 @@ describe('what needs somebody', () => {
     for (const name of ['a', 'b']) await storeSeller(name, 'succeeded');
     await states.storeProcess(mirror(), ['worker'], [], { secondsAgo: -7_200 });
     const env = envOf(['a', 'b']);
-    const words = /a heartbeat on elsewhere was recorded for .*, which is in the future/;
+    const words = /a heartbeat on elsewhere was recorded for .*, which is in the future/i;
     expect((await printed(['status'], env)).replaceAll(/\s+/g, ' ')).toMatch(words);
     expect(textOf(await overviewOf(env))).toMatch(words);
     for (const { needs } of await statusOf(env)) {

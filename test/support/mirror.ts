@@ -15,7 +15,7 @@ import {
 } from '../../src/simulator/index.js';
 import { type Db, openDb } from '../../src/db/db.js';
 import { DbClient } from '../../src/db/connection.js';
-import { createTestDatabase, emptyTables } from './postgres.js';
+import { createTestDatabase, emptyTables, type TestDatabase } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
 
@@ -39,12 +39,12 @@ export class Mirror {
   private constructor(
     readonly db: Db,
     readonly pool: pg.Pool,
-    readonly databaseUrl: string,
-    readonly drop: () => Promise<void>,
+    readonly database: TestDatabase,
   ) {}
 
   static async open(): Promise<Mirror> {
-    const database = await createTestDatabase();
+    const database = renewed ?? (await createTestDatabase());
+    renewed = null;
     const pool = new pg.Pool({
       Client: DbClient,
       connectionString: database.url,
@@ -54,9 +54,13 @@ export class Mirror {
     // Dropping the database may cut a connection that is about to end.
     pool.on('error', () => undefined);
     const db = openDb(database.url, NAME);
-    const mirror = new Mirror(db, pool, database.url, () => database.drop());
+    const mirror = new Mirror(db, pool, database);
     mirror.#shapeAtFirst = await mirror.#shape();
     return mirror;
+  }
+
+  get databaseUrl(): string {
+    return this.database.url;
   }
 
   async simulate(options: SimulatorOptions): Promise<Simulator> {
@@ -140,16 +144,20 @@ export class Mirror {
     await emptyTables(this.pool, 'bullmq');
   }
 
+  /** Keeps the database for the next `Mirror` of this process if tests changed nothing but rows. */
   async close(): Promise<void> {
-    await this.#settle();
+    await this.reset();
+    await (await this.#queues)?.close();
+    await (await this.#reader)?.close();
+    const isAsNew = renewed === null && (await this.#renew());
     await this.db.close();
     await this.pool.end();
-    await this.drop();
+    if (isAsNew) renewed = this.database;
+    else await this.database.drop();
   }
 
-  /** Makes the database as new. @returns false if tests changed more than rows, or still have sessions in it */
-  async renew(): Promise<boolean> {
-    await this.#settle();
+  /** @returns false if it can’t be made as new */
+  async #renew(): Promise<boolean> {
     await this.rows(
       `SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)
          FROM pg_sequences WHERE schemaname IN ('mirror', 'bullmq')`,
@@ -161,14 +169,6 @@ export class Mirror {
   async #shape(): Promise<string> {
     const [row] = await this.rows<{ shape: string }>(SHAPE, [NAME]);
     return row?.shape ?? '';
-  }
-
-  async #settle(): Promise<void> {
-    await this.reset();
-    await (await this.#queues)?.close();
-    await (await this.#reader)?.close();
-    this.#queues = null;
-    this.#reader = null;
   }
 }
 
@@ -199,22 +199,19 @@ const SHAPE = `
   ) AS parts (part)`;
 
 /** A database that the last test file of this process left as new. Creating one takes a quarter of a second. */
-let renewed: Mirror | null = null;
+let renewed: TestDatabase | null = null;
 
 /** Opens one `Mirror` for the tests of a file, and empties it after each test. */
 export function useMirror(): () => Mirror {
   let mirror: Mirror | null = null;
   beforeAll(async () => {
-    mirror = renewed ?? (await Mirror.open());
-    renewed = null;
+    mirror = await Mirror.open();
   });
   afterEach(async () => {
     await mirror?.reset();
   });
   afterAll(async () => {
-    if (mirror === null) return;
-    if (renewed === null && (await mirror.renew())) renewed = mirror;
-    else await mirror.close();
+    await mirror?.close();
   });
   return () => {
     if (mirror === null) throw new Error('used before beforeAll');

@@ -16,7 +16,7 @@ import { readFileSync } from 'node:fs';
  */
 const SECTIONS = [
   [
-    { path: '/', label: 'Overview', key: 'o', icon: 'overview', count: ['needs', 'need you'] },
+    { path: '/', label: 'Overview', key: 'o', icon: 'overview', count: ['needs', 'needing you'] },
     {
       path: '/audits',
       label: 'Check codes',
@@ -121,7 +121,7 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
           <span>seller-mirror</span>
         </a>
         <button type="button" class="menu-button" popovertarget="menu">
-          <NavCount of="needs" counts={counts} label="things need you" />
+          <NavCount of="needs" counts={counts} label="needing you" />
           Menu <Icon name="menu" />
         </button>
         <div id="menu" popover="auto">

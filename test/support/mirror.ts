@@ -15,7 +15,7 @@ import {
 } from '../../src/simulator/index.js';
 import { type Db, openDb } from '../../src/db/db.js';
 import { DbClient } from '../../src/db/connection.js';
-import { createTestDatabase, emptyTables, type TestDatabase } from './postgres.js';
+import { createTestDatabase, emptyTables } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
 
@@ -32,35 +32,22 @@ export class Mirror {
   readonly #opened: Marketplace[] = [];
   readonly #simulators: Simulator[] = [];
   #calls = 0;
-  #shapeAtFirst = '';
   #queues: Promise<Queues> | null = null;
   #reader: Promise<Reader> | null = null;
 
   private constructor(
     readonly db: Db,
     readonly pool: pg.Pool,
-    readonly database: TestDatabase,
+    readonly databaseUrl: string,
+    readonly drop: () => Promise<void>,
   ) {}
 
   static async open(): Promise<Mirror> {
-    const database = renewed ?? (await createTestDatabase());
-    renewed = null;
-    const pool = new pg.Pool({
-      Client: DbClient,
-      connectionString: database.url,
-      max: 3,
-      application_name: NAME,
-    });
+    const database = await createTestDatabase();
+    const pool = new pg.Pool({ Client: DbClient, connectionString: database.url, max: 3 });
     // Dropping the database may cut a connection that is about to end.
     pool.on('error', () => undefined);
-    const db = openDb(database.url, NAME);
-    const mirror = new Mirror(db, pool, database);
-    mirror.#shapeAtFirst = await mirror.#shape();
-    return mirror;
-  }
-
-  get databaseUrl(): string {
-    return this.database.url;
+    return new Mirror(openDb(database.url, 'test'), pool, database.url, () => database.drop());
   }
 
   async simulate(options: SimulatorOptions): Promise<Simulator> {
@@ -144,62 +131,15 @@ export class Mirror {
     await emptyTables(this.pool, 'bullmq');
   }
 
-  /** Keeps the database for the next `Mirror` of this process if tests changed nothing but rows. */
   async close(): Promise<void> {
     await this.reset();
     await (await this.#queues)?.close();
     await (await this.#reader)?.close();
-    const isAsNew = renewed === null && (await this.#renew());
     await this.db.close();
     await this.pool.end();
-    if (isAsNew) renewed = this.database;
-    else await this.database.drop();
-  }
-
-  /** @returns false if it can’t be made as new */
-  async #renew(): Promise<boolean> {
-    await this.rows(
-      `SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)
-         FROM pg_sequences WHERE schemaname IN ('mirror', 'bullmq')`,
-    );
-    return (await this.#shape()) === this.#shapeAtFirst;
-  }
-
-  /** What a database consists of besides rows, and the sessions of others in it. */
-  async #shape(): Promise<string> {
-    const [row] = await this.rows<{ shape: string }>(SHAPE, [NAME]);
-    return row?.shape ?? '';
+    await this.drop();
   }
 }
-
-/** Name of a `Mirror`'s connections. */
-const NAME = 'test';
-
-const SHAPE = `
-  WITH spaces AS (
-    SELECT * FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$|bullmq$)'
-  )
-  SELECT string_agg(part, E'\n' ORDER BY part) AS shape FROM (
-    SELECT concat_ws(' ', nspname, nspacl) FROM spaces
-    UNION ALL
-    SELECT concat_ws(' ', nspname, relname, relkind, relnatts, relchecks, relacl)
-      FROM pg_class c JOIN spaces n ON n.oid = relnamespace
-    UNION ALL
-    SELECT concat_ws(' ', conrelid::regclass, conname, convalidated) FROM pg_constraint JOIN spaces n ON n.oid = connamespace
-    UNION ALL
-    SELECT concat_ws(' ', tgrelid::regclass, tgname, tgenabled) FROM pg_trigger WHERE NOT tgisinternal
-    UNION ALL
-    SELECT concat_ws(' ', proname, md5(prosrc)) FROM pg_proc JOIN spaces n ON n.oid = pronamespace
-    UNION ALL
-    SELECT concat_ws(' ', setconfig) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase
-     WHERE datname = current_database()
-    UNION ALL
-    SELECT concat_ws(' ', application_name, 'is here') FROM pg_stat_activity
-     WHERE datname = current_database() AND application_name <> $1
-  ) AS parts (part)`;
-
-/** A database that the last test file of this process left as new. Creating one takes a quarter of a second. */
-let renewed: TestDatabase | null = null;
 
 /** Opens one `Mirror` for the tests of a file, and empties it after each test. */
 export function useMirror(): () => Mirror {

@@ -2,6 +2,7 @@ import type { Db } from '../db/db.js';
 import { DENIALS } from './codes-store.js';
 import type { AuditResult } from './result.js';
 import { findingOf } from './results-store.js';
+import { NAMES_WITHOUT_FILE } from './words.js';
 
 /** What the rows of a check are told apart by, the most urgent first. `waiting`: nothing was found yet. */
 export const GROUPS = [
@@ -165,22 +166,27 @@ const MAX_TO_ANSWER = 3;
 
 /**
  * The newest check of each list that finished within a week, if customers need somebody. A newer check of the same list
- * takes the place of an older one; a list of codes alone names no customer. Lines are counted only of a list that repeats codes.
+ * takes the place of an older one, unless both came without a file name; a list of codes alone names no customer. Lines are counted only of a list that repeats codes.
  */
-export async function listChecksToAnswer({ pool }: Db): Promise<CheckToAnswer[]> {
+export async function listChecksToAnswer(
+  { pool }: Db,
+  seller: string | null = null,
+): Promise<CheckToAnswer[]> {
   const { rows } = await pool.query<CheckToAnswer>(
     `SELECT * FROM (
        SELECT a.audit_id AS "auditId", a.seller_id AS "sellerId", a.source, a.finished_at AS "finishedAt",
               a.rejected + CASE WHEN lines = codes + rejected THEN no_longer_valid + invalid + unproven ELSE (
                 SELECT count(*)::int FROM mirror.audit_codes c JOIN mirror.audit_entries e USING (audit_id, position)
                  WHERE c.audit_id = a.audit_id AND c.verdict IN ('no_longer_valid', 'invalid', 'unproven')) END AS customers
-         FROM (SELECT DISTINCT ON (source) * FROM mirror.audits
+         FROM (SELECT DISTINCT ON (source, unnamed) *
+                 FROM (SELECT *, CASE WHEN source = ANY ($2) THEN audit_id END AS unnamed FROM mirror.audits) s
                 WHERE state = 'finished' AND finished_at > now() - interval '7 days' AND list_pruned_at IS NULL AND cardinality(columns) > 1
-                ORDER BY source, audit_id DESC) a
+                  AND ($3::text IS NULL OR seller_id = $3)
+                ORDER BY source, unnamed, audit_id DESC) a
         WHERE a.rejected + a.no_longer_valid + a.invalid + a.unproven > 0
         ORDER BY a.audit_id DESC LIMIT $1) n
       WHERE customers > 0`,
-    [MAX_TO_ANSWER],
+    [MAX_TO_ANSWER, NAMES_WITHOUT_FILE, seller],
   );
   return rows;
 }

@@ -33,6 +33,9 @@ const SOURCES: Readonly<Record<string, string>> = {
   'pasted list': 'Pasted list',
 };
 
+/** Different lists share these names. */
+export const NAMES_WITHOUT_FILE = Object.keys(SOURCES);
+
 /** The name of a check that did not come as a file; null for the name of a file, which may hold a purchase code. */
 export function sourceWords(source: string): string | null {
   return Object.hasOwn(SOURCES, source) ? (SOURCES[source] ?? null) : null;

@@ -50,6 +50,7 @@ const KEPT = ['processes', 'request_budgets', 'request_counts', 'feeds', 'feed_v
 
 /** Tables of schema mirror. Referenced ones come before those that refer to them. */
 interface Tables {
+  readonly all: readonly string[];
   /** Those whose rows are in a backup. */
   readonly saved: readonly string[];
   /** Those that a restore empties or replaces. */
@@ -68,8 +69,9 @@ async function tablesOf(client: Client): Promise<Tables> {
      SELECT relname::text AS name FROM place JOIN pg_class USING (oid)
       WHERE relname <> '_prisma_migrations' GROUP BY relname ORDER BY max(depth), relname`,
   );
-  const replaced = rows.map(({ name }) => name).filter((name) => !KEPT.includes(name));
-  return { replaced, saved: replaced.filter((name) => !EMPTIED.includes(name)) };
+  const all = rows.map(({ name }) => name);
+  const replaced = all.filter((name) => !KEPT.includes(name));
+  return { all, replaced, saved: replaced.filter((name) => !EMPTIED.includes(name)) };
 }
 
 /** The last number of each sequence of schema mirror. */
@@ -458,6 +460,9 @@ async function load(
 ): Promise<void> {
   const { manifest } = backup;
   const tables = Object.keys(manifest.tables);
+  const { all } = await tablesOf(client);
+  const unknown = tables.filter((name) => !all.includes(name));
+  if (unknown.length > 0) throw damaged(`no table is named ${unknown.join(' or ')}`);
   let done = 0;
   await client.query(`TRUNCATE ${listOf(tables)} CASCADE`); // migrations may have written rows
   await setTriggers(client, 'DISABLE', 'mirror', tables);

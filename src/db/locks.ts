@@ -84,15 +84,20 @@ export async function withLock<T>(
 ): Promise<T> {
   const connection = await openLongConnection(db);
   const { client, lost } = connection;
+  let refusal: Error | null = null;
   try {
     const { rows } = await client.query<{ locked: boolean }>(
       'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked',
       [name],
     );
-    if (rows[0]?.locked !== true) throw await busy(client);
+    if (rows[0]?.locked !== true) refusal = await busy(client);
   } catch (error) {
     connection.release(false);
     throw error;
+  }
+  if (refusal !== null) {
+    connection.release(true);
+    throw refusal;
   }
   try {
     return await work({ client, lost });

@@ -529,6 +529,10 @@ describe('the pages of audits', () => {
     );
     await age(8);
     expect(textOf(await operator().page('/')), 'after a week').toContain('Nothing needs you.');
+    const pasted = [1, 2].map(() => check('pasted list', ['Name,Code', `Bob,${bad}`]));
+    for (const id of await Promise.all(pasted)) {
+      expect(await operator().page('/'), 'lists without a name').toContain(`Check ${id} is`);
+    }
   });
 
   it('cancel an audit and resume it', async () => {

@@ -53,7 +53,7 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
       new Date(db.clock.now()),
       options.seller,
     );
-    const toAnswer = await listChecksToAnswer(db);
+    const toAnswer = await listChecksToAnswer(db, options.seller);
     const shown = feeds.filter(
       ({ place, sellers: of }) =>
         place !== null && (options.seller === undefined || of?.includes(options.seller) !== false),

@@ -11,12 +11,14 @@ import {
   makeOwnFolder,
   type Place,
   pointerOf,
-  SYSTEM_FOLDER,
   writePrivate,
 } from './place.js';
 import { findPrograms } from './programs.js';
 import { type Credentials, ROLES } from './server.js';
-import { findServiceUser, runAs, shellAs, type ServiceUser } from './service-user.js';
+import { findServiceUser, isRoot, runAs, shellAs, type ServiceUser } from './service-user.js';
+
+/** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
+const SYSTEM_FOLDER = '/var/lib/seller-mirror';
 
 /**
  * Settings of a new database. initdb writes them to postgresql.conf, where users may change them. Settings that
@@ -33,6 +35,11 @@ const SETTINGS = {
   log_timezone: 'UTC',
 };
 
+/** Where copies of PostgreSQL's programs go. */
+export function copiesFolder(dataDir: string): string {
+  return isRoot() ? SYSTEM_FOLDER : join(dirname(pointerOf(dataDir)), '.postgres-programs');
+}
+
 /**
  * Creates the database of `dataDir` as a draft, then publishes it with one rename. If another process publishes
  * first, its database is used.
@@ -43,10 +50,10 @@ export async function createPlace(dataDir: string): Promise<Place> {
   try {
     await makeFolders(dirname(pointer));
     for (const folder of [dirname(pointer), ...(user === null ? [] : [SYSTEM_FOLDER])]) {
-      const draft = await makeDraft(folder, user);
+      const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;
       try {
-        await initialize(draft, user, pointer);
+        await initialize(draft, user, copiesFolder(dataDir));
         await publish(draft, pointer);
       } finally {
         await removeTree(draft);
@@ -64,8 +71,8 @@ export async function createPlace(dataDir: string): Promise<Place> {
 }
 
 /** Runs initdb in the draft, and creates the program's roles and database. */
-async function initialize(draft: string, user: ServiceUser | null, pointer: string): Promise<void> {
-  const programs = await findPrograms(user, pointer);
+async function initialize(draft: string, user: ServiceUser | null, copies: string): Promise<void> {
+  const programs = await findPrograms(user, copies);
   const password = () => randomBytes(24).toString('base64url');
   const credentials: Credentials = { admin: password(), app: password(), reader: password() };
   const passwordFile = join(draft, 'initdb-password');
@@ -117,8 +124,12 @@ const DRAFT = '.postgres-new-';
 const MAX_DRAFT_AGE_MS = 15 * 60_000;
 
 /** Makes an empty draft in `folder`. @returns null if `user` can't write to it */
-async function makeDraft(folder: string, user: ServiceUser | null): Promise<string | null> {
-  if (folder === SYSTEM_FOLDER && !(await makeOwnFolder(folder).catch(() => false))) return null;
+async function makeDraft(
+  folder: string,
+  user: ServiceUser | null,
+  isSystem: boolean,
+): Promise<string | null> {
+  if (isSystem && !(await makeOwnFolder(folder).catch(() => false))) return null;
   const draft = join(folder, `${DRAFT}${randomBytes(6).toString('hex')}`);
   await mkdir(draft);
   await chmod(draft, user === null ? 0o700 : 0o711);

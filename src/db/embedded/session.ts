@@ -1,43 +1,42 @@
-import type { ChildProcess } from 'node:child_process';
+import { cannotStart, databaseIn } from './errors.js';
+import type { UserError } from '../../domain/user-error.js';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { errorCode } from '../../domain/error-code.js';
-import type { UserError } from '../../domain/user-error.js';
 import { explainNoRoom } from '../errors.js';
-import { cannotStart, databaseIn } from './errors.js';
+import { sweepDrafts } from './create.js';
 import { files, type Place } from './place.js';
+import { findPrograms } from './programs.js';
 import {
   connect,
   type Credentials,
-  errorsSince,
   findPostmaster,
   isTransient,
+  errorsSince,
   logSize,
   WATCHER_NAME,
 } from './server.js';
-import { isRunning, lastPort, randomPort, savePort, startServer, startWatcher } from './start.js';
+import { childOptions } from './service-user.js';
+import type { WatcherTask } from './watcher.js';
 
-/** Longest wait while no server process runs (ms), for example for the backends of a killed server to end. */
+/** Longest wait while no server process runs (ms). */
 const START_TIMEOUT_MS = 60_000;
 /**
  * Longest wait for a server process to answer (ms). After a crash it syncs every file of the data folder, which took
  * 19 s on a busy disk, and then replays the log. On a busy machine a ready one may take more than a minute to answer.
  */
 const RECOVERY_TIMEOUT_MS = 15 * 60_000;
-/** Longest wait for the last port to become free (ms). A dying backend may hold it for a moment. */
-const PORT_PATIENCE_MS = 10_000;
-const POLL_MS = 50;
-const RETRY_MS = 250;
 const RENEW_PAUSE_MS = 5_000;
 
-const PORT_TAKEN = /could not (?:bind|create any TCP)/;
-/** Failures that another try may not meet: backends of a killed server, a faster command, a port in use. */
-const MAY_PASS = new RegExp(
-  `pre-existing shared memory block .* still in use|"postmaster\\.pid" already exists|${PORT_TAKEN.source}`,
-);
-
-interface SessionOptions {
+export interface SessionOptions {
   readonly applicationName: string;
+  /** Where PostgreSQL's programs are copied if the service user can't reach them. */
+  readonly copyTo: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -52,42 +51,37 @@ interface Session {
 export async function openSession(
   place: Place,
   credentials: Credentials,
-  { applicationName, signal }: SessionOptions,
+  options: SessionOptions,
 ): Promise<Session> {
   const { location } = place;
-  let port = await lastPort(location);
-  let server: ChildProcess | null = null;
-  let logStart = await logSize(location);
+  const logStart = await logSize(location);
+  const seeLog = `See its log: ${files.log(location)}`;
+  let watcher: ChildProcess | null = null;
+  let startedHere = false;
   const begin = performance.now();
-  const keepPortUntil = begin + PORT_PATIENCE_MS;
   /** When a server process was last seen. */
   let seenAt = begin;
   const isOver = (): boolean =>
     performance.now() > Math.min(seenAt + START_TIMEOUT_MS, begin + RECOVERY_TIMEOUT_MS);
-  for (; !isOver(); await sleep(POLL_MS)) {
-    signal?.throwIfAborted();
-    const found = await tryConnect(place, credentials, applicationName);
+  for (; !isOver(); await sleep(50)) {
+    options.signal?.throwIfAborted();
+    const found = await tryConnect(place, credentials, options.applicationName);
     if (found !== null) {
-      const startedHere = server !== null && isRunning(server);
-      if (startedHere) await savePort(location, port);
       // A killed watcher leaves its server running.
-      else if (!found.isWatched) await startWatcher(place, found.pid);
-      return { client: found.client, port: found.port, startedHere };
+      if (!found.isWatched && !isRunning(watcher)) await startWatcher(place, options);
+      return { ...found, startedHere };
+    }
+    if (watcher?.exitCode === 1) {
+      throw failed(location, 'did not start', await errorsSince(location, logStart), seeLog);
     }
     if ((await findPostmaster(location)) !== null) seenAt = performance.now();
-    else if (server === null || !isRunning(server)) {
-      if (server !== null && server.exitCode !== 0) {
-        const why = await errorsSince(location, logStart);
-        if (!MAY_PASS.test(why)) throw failed(location, 'did not start', why, seeLog(location));
-        if (PORT_TAKEN.test(why) && performance.now() > keepPortUntil) port = randomPort();
-        await sleep(RETRY_MS);
-      }
-      logStart = await logSize(location);
-      server = await startServer(place, port);
+    else if (!isRunning(watcher)) {
+      watcher = await startWatcher(place, options);
+      startedHere = true;
     }
   }
   const what = `was not ready after ${Math.round((performance.now() - begin) / 1000)} s`;
-  const advice = `It may be recovering from a crash: try again in a minute. ${seeLog(location)}`;
+  const advice = `It may be recovering from a crash: try again in a minute. ${seeLog}`;
   throw failed(location, what, await errorsSince(location, logStart), advice);
 }
 
@@ -107,7 +101,7 @@ async function tryConnect(place: Place, credentials: Credentials, name: string) 
       await client.end();
       return null;
     }
-    return { client, pid: server.pid, port: server.port, isWatched: rows.length > 0 };
+    return { client, port: server.port, isWatched: rows.length > 0 };
   } catch (error) {
     await client?.end().catch(() => {});
     if (isTransient(error)) return null;
@@ -116,7 +110,7 @@ async function tryConnect(place: Place, credentials: Credentials, name: string) 
     const advice =
       errorCode(error) === '53300'
         ? `End other sessions, or raise max_connections in ${files.data(location)}/postgresql.conf.`
-        : seeLog(location);
+        : `See its log: ${files.log(location)}`;
     throw failed(location, 'refused the connection', reason, advice, error);
   }
 }
@@ -159,8 +153,39 @@ export function keepSession(first: Client, reopen: () => Promise<Session>): () =
   };
 }
 
-function seeLog(location: string): string {
-  return `See its log: ${files.log(location)}`;
+function isRunning(child: ChildProcess | null): boolean {
+  return child !== null && child.exitCode === null && child.signalCode === null;
+}
+
+/**
+ * Starts a watcher, which starts the server if needed. It outlives this process and shares no stream or setting with
+ * it. It exits with code 1 if it can't start the server.
+ */
+async function startWatcher(place: Place, options: SessionOptions): Promise<ChildProcess> {
+  const { location, user, pointer } = place;
+  const { postgres } = await findPrograms(user, options.copyTo);
+  for (const folder of new Set([dirname(location), dirname(pointer)])) await sweepDrafts(folder);
+  // The new process needs compiled JavaScript, even when tests run TypeScript.
+  const isSource = import.meta.url.endsWith('.ts');
+  const compiled = isSource ? '../../../dist/db/embedded/watcher.js' : './watcher.js';
+  const program = fileURLToPath(new URL(compiled, import.meta.url));
+  if (!existsSync(program)) {
+    throw cannotStart(`${program} is missing`, 'Build the program first: npm run build');
+  }
+  const task: WatcherTask = { place, postgres };
+  const log = await open(files.log(location), 'a', 0o600);
+  try {
+    const child = spawn(process.execPath, [program, JSON.stringify(task)], {
+      ...childOptions(null),
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+    });
+    child.on('error', () => {}); // the child has no exit code then, so the caller's wait times out
+    child.unref();
+    return child;
+  } finally {
+    await log.close();
+  }
 }
 
 /** @param what a predicate, such as `did not start` @param why the server's words, in one line */

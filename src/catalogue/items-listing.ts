@@ -78,7 +78,7 @@ const FILTERS: readonly ListingFilter[] = [
   },
 ];
 
-/** Every item ever seen, as `items` lists them and the page shows them. Files have the columns of reporting.items without `extra`. */
+/** Every item ever seen, for `items` and the page. Files have the columns of reporting.items without `extra`. */
 export const ITEMS: Listing<ListedItem, Db> = {
   name: 'items',
   about: 'Your catalogue: every item ever seen, as it is now or as it was.',

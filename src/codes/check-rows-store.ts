@@ -165,8 +165,10 @@ export interface CheckToAnswer {
 const MAX_TO_ANSWER = 3;
 
 /**
- * The newest check of each list that finished within a week, if customers need somebody. A newer check of the same list
- * takes the place of an older one, unless both came without a file name; a list of codes alone names no customer. Lines are counted only of a list that repeats codes.
+ * The newest check of each list that finished within a week, if customers need somebody. A newer check of the same file
+ * takes the place of an older one. A list of codes alone names no customer. Only of a list that repeats codes are lines
+ * counted.
+ * @param seller null: of all
  */
 export async function listChecksToAnswer(
   { pool }: Db,
@@ -180,8 +182,8 @@ export async function listChecksToAnswer(
                  WHERE c.audit_id = a.audit_id AND c.verdict IN ('no_longer_valid', 'invalid', 'unproven')) END AS customers
          FROM (SELECT DISTINCT ON (source, unnamed) *
                  FROM (SELECT *, CASE WHEN source = ANY ($2) THEN audit_id END AS unnamed FROM mirror.audits) s
-                WHERE state = 'finished' AND finished_at > now() - interval '7 days' AND list_pruned_at IS NULL AND cardinality(columns) > 1
-                  AND ($3::text IS NULL OR seller_id = $3)
+                WHERE state = 'finished' AND finished_at > now() - interval '7 days' AND list_pruned_at IS NULL
+                  AND cardinality(columns) > 1 AND ($3::text IS NULL OR seller_id = $3)
                 ORDER BY source, unnamed, audit_id DESC) a
         WHERE a.rejected + a.no_longer_valid + a.invalid + a.unproven > 0
         ORDER BY a.audit_id DESC LIMIT $1) n

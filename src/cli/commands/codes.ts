@@ -108,7 +108,7 @@ export function add(program: Command): void {
   describeCommand(again, {
     summary: 'check known codes again',
     about:
-      'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. A recheck is a check like any other.',
+      'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. It is listed with the other checks.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes recheck --older-than 30d --valid-only --limit 1000 --out again.csv',

@@ -135,7 +135,7 @@ function sellerLines(
   const finished = toAnswer
     .filter((check) => check.sellerId === sellerId)
     .map((check) => {
-      const exported = `\`seller-mirror audits export ${check.auditId} --out result.csv\``;
+      const exported = `\`seller-mirror audits export ${check.auditId} --out check-${check.auditId}.csv\``;
       return `${toAnswerText(check)} (${age(check.finishedAt, now)}); ${exported} writes the list with its verdicts`;
     });
   const texts = { ...detailsOf(seller, now), codes: finished.join('. ') };
